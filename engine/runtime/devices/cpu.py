@@ -1,0 +1,179 @@
+"""The CPU backend: kernels as machine code through LLVM, plans on a pool of threads.
+
+A plan is a table of launches in native memory; running it is one native call, whatever the number of kernels. Workgroups are
+handed out as threads come for them, several at a time where they are small. Kernels are kept by their IR: in this process, and
+in the disk cache across processes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+
+from engine.compiler.emit.llvm import dim_names, emit
+from engine.compiler.emit.llvm_walk import workgroups
+from engine.compiler.kernel import Kernel
+from engine.compiler.target import Target
+from engine.runtime import events
+from engine.runtime.cache import Cache, digest
+from engine.runtime.device import DeviceError, LaunchRequest
+from engine.runtime.devices.native import PASSES, CompileError, Library, assembly, compile_ir, load_object
+from engine.runtime.devices.native_host import host
+from engine.runtime.devices.native_pool import Launch, LaunchTable, Pool
+
+_PIECES = 24  # chunks a thread should find in a launch, so that all end at about the same time
+
+
+@dataclass
+class CpuProgram:
+    """A kernel's machine code, and the names of the sizes it reads."""
+
+    kernel: Kernel
+    library: Library
+    address: int
+    dims: list[str]
+    cached: bool
+    seconds: float
+
+
+class CpuPlan:
+    """Launches with every address fixed."""
+
+    def __init__(self, device: CpuDevice, launches: Sequence[LaunchRequest]) -> None:
+        self.device = device
+        self.launches = list(launches)
+        self.programs: list[CpuProgram] = [launch.program for launch in launches]  # type: ignore[misc]
+        self.sizes = [np.zeros(max(1, len(p.dims)), np.int32) for p in self.programs]
+        rows = [
+            Launch(p.address, [a.ctypes.data for a in launch.arrays], size.ctypes.data, 0, 1, p.kernel.ordered)
+            for p, launch, size in zip(self.programs, self.launches, self.sizes, strict=True)
+        ]
+        self.table = LaunchTable(rows, keep=[self.programs, self.sizes])  # `launches` keeps the arrays, which may change
+        self.address, self.count = self.table.address, len(rows)
+
+    def resize(self, dims: dict[str, int]) -> None:
+        threads = self.device.pool.threads
+        for i, program in enumerate(self.programs):
+            for k, name in enumerate(program.dims):
+                self.sizes[i][k] = dims[name]
+            number = workgroups(program.kernel, self.device.group_width, dims)
+            self.table.set_workgroups(i, number, max(1, number // (threads * _PIECES)))
+
+    def rebind(self, launch: int, slot: int, array: np.ndarray[Any, Any]) -> None:
+        self.launches[launch].arrays[slot] = array
+        self.table.set_buffer(launch, slot, array.ctypes.data)
+
+    def run(self, dims: dict[str, int]) -> None:
+        self.device.pool.run(self.address, self.count, self.table.times_address)
+
+    @property
+    def seconds(self) -> list[float]:
+        return [float(end - start) * 1e-9 for start, end in self.table.times]
+
+
+class CpuDevice:
+    """This machine's processor. `threads`: None takes what affinity and quotas allow. `group`: SIMD lanes (16, 8, 4), None the widest.
+
+    `NOOPT=1` when it is opened: kernels are compiled as written, without passes and without fma.
+    """
+
+    backend = "cpu"
+
+    def __init__(self, threads: int | None = None, group: int | None = None, contract: bool = True, cache: Cache | None = None) -> None:
+        try:
+            self.host = host(group, threads)
+        except ValueError as error:
+            raise DeviceError(str(error)) from error
+        self.name = f"{_processor() or self.host.cpu}"
+        self.driver = "LLVM " + ".".join(map(str, llvm.llvm_version_info))
+        self.software = False
+        self.compute_units, self.group_width = self.host.threads, self.host.width
+        self.memory_bytes = _memory()
+        self.optimise = not events.unoptimised()
+        self.contract = contract and self.optimise
+        self.target = Target("cpu", group=self.group_width, contract=self.contract, optimise=self.optimise)
+        self.cache = cache if cache is not None else Cache.from_environment()
+        self._pool: Pool | None = None
+        self._programs: dict[str, CpuProgram] = {}
+
+    @property
+    def pool(self) -> Pool:
+        """The threads, started when first needed."""
+        if self._pool is None:
+            self._pool = Pool(self.host.threads, cache=self.cache)
+        return self._pool
+
+    def source(self, kernel: Kernel) -> str:
+        return emit(kernel, self.group_width, self.contract)
+
+    def compile(self, kernel: Kernel) -> CpuProgram:
+        started = time.perf_counter()
+        ir = self.source(kernel)
+        key = digest("cpu", ir, self.host.triple, self.host.cpu, self.host.features, llvm.llvm_version_info, PASSES, self.optimise)
+        known = self._programs.get(key)
+        if known is not None:
+            return CpuProgram(kernel, known.library, known.address, known.dims, True, time.perf_counter() - started)
+        events.show(4, f"source of {kernel.name}\n{ir}")
+        data = self.cache.get(key)
+        cached = data is not None
+        if data is None:
+            data = compile_ir(ir, name=kernel.name, optimise=self.optimise, target=self.host)
+            self.cache.put(key, data)
+        if events.debug_level() >= 6:
+            listing = assembly(ir, name=kernel.name, optimise=self.optimise, target=self.host)
+            events.show(6, f"assembly of {kernel.name}\n{listing}\n{resources(kernel.name, listing)}")
+        library = load_object(data)
+        seconds = time.perf_counter() - started
+        events.record("cache_hit" if cached else "compile", kernel=kernel.name, seconds=seconds)
+        if not cached:
+            events.record("cache_miss", kernel=kernel.name)
+        program = CpuProgram(kernel, library, library.address(kernel.name), dim_names(kernel), cached, seconds)
+        self._programs[key] = program
+        return program
+
+    def executable(self, launches: Sequence[LaunchRequest]) -> CpuPlan:
+        return CpuPlan(self, launches)
+
+    def close(self) -> None:
+        """Ends the threads."""
+        if self._pool is not None:
+            self._pool.close()
+            self._pool = None
+
+
+def resources(name: str, listing: str) -> str:
+    """One line on what a kernel's assembly uses: instructions, those that move vectors to and from the stack, its frame."""
+    rows = [row.strip() for row in listing.splitlines()]
+    instructions = [row for row in rows if row and not row.startswith((".", "#", "//")) and not row.split()[0].endswith(":")]
+    spills = sum(1 for row in instructions if "Spill" in row or "Reload" in row)
+    frames = re.findall(r"\bsub\w*\s+(?:\$(\d+), %rsp|sp, sp, #(\d+))", listing)
+    frame = max((int(x86 or arm) for x86, arm in frames), default=0)
+    return f"{name}: {len(instructions)} instructions, {spills} spills and reloads, {frame} bytes of stack"
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            for row in file:
+                if row.startswith("model name"):
+                    return row.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return ""
+
+
+def _memory() -> int | None:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+__all__ = ["CompileError", "CpuDevice", "CpuPlan", "CpuProgram"]

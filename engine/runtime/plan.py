@@ -1,0 +1,185 @@
+"""A compiled function as data: launches, buffers, parameters.
+
+`make_plan` turns outputs (buffer leaf, graph node) into kernels, compiles them, and decides where every buffer lives. A `Plan`
+then only needs the memory of its arguments and the values of its parameters: `bind` fixes them, `run` runs. What a plan owns is
+allocated when the named sizes are known, and again only when they change.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from engine.compiler.kernel import Kernel
+from engine.compiler.print import graph_text, size_text, text
+from engine.compiler.schedule import ExecItem, schedule
+from engine.compiler.verify import verify_kernel
+from engine.frontend.storage import Storage, aligned_empty
+from engine.graph.uop import BufferArg, UOp, product, size_value
+from engine.graph.verify import verify_graph
+from engine.runtime import events
+from engine.runtime.device import Device, Executable, LaunchRequest, Program
+
+Progress = Callable[[str, float], None]
+
+
+@dataclass
+class Plan:
+    """Kernels of one function in order of launch. `slots`: which launches use each buffer leaf."""
+
+    device: Device
+    items: list[ExecItem]
+    programs: list[Program]
+    temporaries: list[UOp]
+    outputs: list[UOp]
+    seconds: dict[str, float]
+    storages: dict[UOp, Storage] = field(default_factory=dict)  # of the outputs
+    scratch: dict[UOp, np.ndarray[Any, Any]] = field(default_factory=dict)  # memory of the temporaries, some of it shared
+    scratch_bytes: int = 0
+    bound: dict[UOp, np.ndarray[Any, Any]] = field(default_factory=dict)
+    executable: Executable | None = None
+    dims: dict[str, int] | None = None
+    uses: dict[UOp, list[tuple[int, int]]] = field(default_factory=dict)
+
+    def prepare(self, arrays: dict[UOp, np.ndarray[Any, Any]], dims: dict[str, int]) -> None:
+        """Allocates what depends on the sizes and fixes every address. `arrays`: memory of arguments and parameters."""
+        for leaf in self.outputs:
+            shape = tuple(size_value(s, dims) for s in leaf.shape)
+            known = self.storages.get(leaf)
+            if known is not None and known.shape == shape:
+                continue
+            count = int(np.prod(shape, dtype=np.int64))
+            host = aligned_empty(count, leaf.dtype.numpy)
+            events.record("allocate", bytes=host.nbytes)
+            if known is None:
+                self.storages[leaf] = Storage(host, shape)
+            else:
+                known.host, known.shape = host, shape
+        if dims != self.dims:
+            self._place_temporaries(dims)
+        self.bound = dict(arrays)
+        launches = []
+        for item, program in zip(self.items, self.programs, strict=True):
+            launches.append(LaunchRequest(program, [self._array(b.leaf) for b in item.kernel.buffers]))
+        self.executable = self.device.executable(launches)
+        self.executable.resize(dims)
+        self.dims = dict(dims)
+
+    def _place_temporaries(self, dims: dict[str, int]) -> None:
+        """Memory for the temporaries: those that are not alive at the same launches share it."""
+        spans = {leaf: [launch for launch, _ in self.uses[leaf]] for leaf in self.temporaries}
+        ends: list[int] = []  # of each piece of memory: the last launch that uses it so far
+        sizes: list[int] = []
+        piece: dict[UOp, int] = {}
+        for leaf in sorted(self.temporaries, key=lambda t: min(spans[t])):
+            size = element_count(leaf, dims) * leaf.dtype.itemsize
+            free = [k for k, end in enumerate(ends) if end < min(spans[leaf])]
+            if free:
+                at = min(free, key=lambda k: (max(0, size - sizes[k]), sizes[k]))  # the one that grows least, then the smallest
+            else:
+                at = len(ends)
+                ends.append(0)
+                sizes.append(0)
+            ends[at], sizes[at], piece[leaf] = max(spans[leaf]), max(sizes[at], size), at
+        self.scratch_bytes = sum(sizes)
+        memory = [aligned_empty(size, np.dtype(np.uint8)) for size in sizes]
+        for leaf, at in piece.items():
+            self.scratch[leaf] = memory[at][: element_count(leaf, dims) * leaf.dtype.itemsize].view(leaf.dtype.numpy)
+        if memory:
+            events.record("allocate", bytes=self.scratch_bytes)
+
+    def _array(self, leaf: UOp) -> np.ndarray[Any, Any]:
+        if leaf in self.bound:
+            return self.bound[leaf]
+        if leaf in self.scratch:
+            return self.scratch[leaf]
+        if leaf in self.storages:
+            return self.storages[leaf].host
+        arg = leaf.arg
+        assert isinstance(arg, BufferArg) and arg.storage is not None, f"no memory for {leaf!r}"
+        storage: Storage = arg.storage
+        return storage.host
+
+    def run(self) -> None:
+        """Runs all launches, to completion. `DEBUG=2` tells the time of each."""
+        assert self.executable is not None and self.dims is not None
+        self.executable.run(self.dims)
+        if events.debug_level() >= 2:
+            for item, seconds in zip(self.items, self.executable.seconds, strict=True):
+                events.show(2, f"{item.kernel.name}: {seconds * 1e3:.3f} ms, workgroups of {item.kernel.workgroup}")
+
+    @property
+    def kernel_seconds(self) -> list[float]:
+        """Seconds that each kernel of the last run took; empty before the first."""
+        return self.executable.seconds if self.executable is not None else []
+
+    def rebind(self, leaf: UOp, array: np.ndarray[Any, Any]) -> None:
+        """Other memory for an argument."""
+        assert self.executable is not None
+        self.bound[leaf] = array
+        for launch, slot in self.uses.get(leaf, ()):
+            self.executable.rebind(launch, slot, array)
+
+    @property
+    def bytes_allocated(self) -> int:
+        """Bytes of the buffers that the plan owns."""
+        return sum(s.host.nbytes for s in self.storages.values()) + self.scratch_bytes
+
+    @property
+    def kernels(self) -> list[Kernel]:
+        return [item.kernel for item in self.items]
+
+
+def make_plan(
+    outputs: list[tuple[UOp, UOp]],
+    device: Device,
+    name: str,
+    workgroup: int | None = None,
+    progress: Progress | None = None,
+) -> Plan:
+    """Schedules and compiles. `outputs`: (buffer leaf, node); leaves of kind "output" are allocated by the plan."""
+    started = time.perf_counter()
+    level, checking = events.debug_level(), events.checking()
+    if level >= 5:
+        events.show(5, f"graph of {name} as traced\n{graph_text([node for _, node in outputs])}")
+    if checking:
+        verify_graph([node for _, node in outputs], "trace")
+    made = schedule(outputs, device.target, name, workgroup)
+    for item in made.items:
+        if level >= 3:
+            events.show(3, _schedule_text(item))
+        if level >= 5:
+            events.show(5, f"graph of {item.kernel.name} as scheduled\n{graph_text(item.ast.src)}")
+            events.show(5, f"graph of {item.kernel.name} as lowered\n{text(item.kernel)}")
+        if checking:
+            verify_graph([store.src[1] for store in item.ast.src], "schedule")
+            verify_kernel(item.kernel, "lower")
+    scheduled = time.perf_counter()
+    programs: list[Program] = []
+    for k, item in enumerate(made.items):
+        if progress is not None:
+            progress(f"compiling {item.kernel.name}", k / max(1, len(made.items)))
+        programs.append(device.compile(item.kernel))
+    seconds = {"schedule": scheduled - started, "compile": time.perf_counter() - scheduled}
+    plan = Plan(device, made.items, programs, made.temporaries, [b for b, _ in outputs if b.arg.kind == "output"], seconds)
+    for launch, item in enumerate(made.items):
+        for slot, buffer in enumerate(item.kernel.buffers):
+            plan.uses.setdefault(buffer.leaf, []).append((launch, slot))
+    return plan
+
+
+def _schedule_text(item: ExecItem) -> str:
+    """One kernel of a schedule, and why it is one."""
+    kernel = item.kernel
+    lanes = " x ".join(str(size_text(s)) for s in kernel.lanes) or "1"
+    reason = "; ".join(item.reasons) or "fused: nothing forbids it"
+    return f"schedule {kernel.name}: {lanes} lanes, {len(item.ast.src)} stores, {len(item.bufs)} buffers; {reason}"
+
+
+def element_count(leaf: UOp, dims: dict[str, int]) -> int:
+    """Elements of a buffer, given the values of the named sizes."""
+    return size_value(product(leaf.shape), dims)

@@ -1,0 +1,114 @@
+"""From the command line's settings to a session that is ready to draw: what `bench` and `render` share.
+
+The heavy imports (NumPy, the engine, the importers) are made here and not at the head of the file, so that `--help`
+and errors in the arguments come at once, and so that their cost is timed as what it is, the first part of the way to
+the first frame.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from renderer.app.host import seconds_since_start
+from renderer.app.terminal import Progress, say
+
+if TYPE_CHECKING:
+    from renderer.pipeline.session import Session
+    from renderer.scene.model import Scene
+
+PICTURES = (".png", ".exr", ".hdr", ".npy")
+
+
+class UsageError(Exception):
+    """The command cannot be carried out as it was given; the text says which argument and what to do (exit code 2)."""
+
+
+@dataclass(frozen=True)
+class FrameOptions:
+    """The options that `bench` and `render` share. None: left to the device, or to the scene."""
+
+    scene: Path
+    backend: str
+    width: int
+    height: int
+    spp: int  # a frame for bench, in all for render
+    depth: int
+    seed: int
+    camera: int | str | None
+    workgroup: int | None
+    threads: int | None
+    denoiser: str
+    strict: bool
+    quiet: bool
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A scene on a device, and the seconds it took to get there; `imported_s` counts from the start of the process."""
+
+    scene: Scene
+    session: Session
+    imported_s: float
+    load_s: float
+
+
+def load_scene(path: Path, *, strict: bool, quiet: bool) -> Scene:
+    """Loads a scene file; the importer's warnings go to standard error, a line each. Raises SceneError."""
+    from renderer.scene.gltf import load
+
+    return load(path, strict=strict, warn=ignore if quiet else warn)
+
+
+def warn(message: str) -> None:
+    """Says a warning."""
+    say(f"warning: {message}")
+
+
+def ignore(message: str) -> None:
+    """What `--quiet` does with a warning."""
+
+
+def open_session(options: FrameOptions, progress: Progress, *, spp_per_frame: int) -> Opened:
+    """Loads the scene, builds its tree, uploads and compiles. Raises SceneError, DeviceError or MemoryError."""
+    import renderer.scene.gltf  # noqa: F401 - imported here so that `imported_s` has it
+    from engine.runtime import events
+    from renderer.pipeline.session import Session
+
+    imported_s = seconds_since_start()
+    heard = ignore if options.quiet else warn
+    events.subscribe(lambda event: heard(event.fields["message"]), {"warning"})
+    started = time.perf_counter()
+    progress("loading", 0.0)
+    scene = load_scene(options.scene, strict=options.strict, quiet=options.quiet)
+    load_s = time.perf_counter() - started
+    session = Session(
+        scene,
+        width=options.width,
+        height=options.height,
+        backend=options.backend,
+        spp=spp_per_frame,
+        depth=options.depth,
+        seed=options.seed,
+        camera=options.camera,
+        workgroup=options.workgroup,
+        threads=options.threads,
+        progress=progress,
+    )
+    return Opened(scene, session, imported_s, load_s)
+
+
+def check_output(path: Path, option: str, suffixes: tuple[str, ...] | None = None) -> None:
+    """Raises UsageError where a file could not be written to `path`: said before the work, not after it."""
+    if suffixes is not None and path.suffix.lower() not in suffixes:
+        raise UsageError(f"{option} {path}: unknown kind of picture '{path.suffix}'; use one of {', '.join(suffixes)}")
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise UsageError(f"{option} {path}: there is no folder {folder}; make it first")
+    if path.is_dir():
+        raise UsageError(f"{option} {path}: is a folder; name a file in it")
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise UsageError(f"{option} {path}: cannot be written; choose another place or change its permissions")

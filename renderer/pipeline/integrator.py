@@ -1,0 +1,181 @@
+"""The path tracer: radiance along camera rays.
+
+Each turn of the loop follows one segment: it finds the nearest hit, adds what that emits, connects to a point on a light (next-event
+estimation), and scatters. Emission found by scattering and light found by connecting are the same light seen twice; multiple
+importance sampling with the power heuristic weighs the two (Veach and Guibas, "Optimally Combining Sampling Techniques", 1995).
+`max_depth` counts segments from the camera: 2 is direct light. From the fifth segment on, Russian roulette ends paths by their
+throughput.
+
+Offsets: a hit point carries a rounding error of some units in the last place of the coordinates and distances that made it, those of
+the triangle's corners from it among them: a floor of a kilometre is rounded as such wherever one stands on it. Rays that leave the
+point start that far off the surface, whatever the scene's scale.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from engine import Tensor, cond, where, while_loop
+from renderer.bvh.traverse import NOTHING
+from renderer.sampling.rng import Rng
+from renderer.sampling.warp import power_heuristic
+from renderer.scene.upload import SKY, SceneData
+from renderer.shading.bsdf import Lambert
+from renderer.shading.light import solid_angle_density
+from renderer.vec import Ray, Vec3, basis_around, dot, greater, lesser, select
+
+ROULETTE_DEPTH = 5  # the first segment that roulette may save
+_OFFSET = 1e-6  # of the coordinates and distances involved: about 8 units in the last place
+_FAR = 3.0e38
+
+
+class Surface(NamedTuple):
+    """Where a ray met the scene: geometric normal towards the ray's side, whether that is the front, the material's row."""
+
+    point: Vec3
+    normal: Vec3
+    front: Tensor
+    error: Tensor
+    albedo: Vec3
+    emission: Vec3
+    light_density: Tensor
+
+
+class PathState(NamedTuple):
+    """A path on its way: the next ray, what it carries, what it has gathered; `density` is that of the last scattering."""
+
+    ray: Ray
+    throughput: Vec3
+    radiance: Vec3
+    density: Any
+    rng: Rng
+    alive: Any
+    segment: Any
+    shadow_rays: Any
+    indirect_rays: Any
+
+
+class PathResult(NamedTuple):
+    """Radiance in W/(sr m2), the stream after the path, and rays used."""
+
+    radiance: Vec3
+    rng: Rng
+    shadow_rays: Tensor
+    indirect_rays: Tensor
+
+
+def _reach(point: Vec3) -> Tensor:
+    """The largest coordinate."""
+    return greater(greater(point.x.abs(), point.y.abs()), point.z.abs())
+
+
+def surface_at(scene: SceneData, ray: Ray, t: Tensor, slot: Tensor) -> Surface:
+    """What is known of a hit."""
+    triangle = scene.slot[slot]
+    n = Vec3(scene.triangle[triangle, 0], scene.triangle[triangle, 1], scene.triangle[triangle, 2])
+    material = scene.triangle[triangle, 3].bitcast("int32")
+    row = [scene.material[material, k] for k in range(8)]
+    point = ray.at(t)
+    front = dot(n, ray.direction) < 0
+    reach = greater(_reach(point), greater(t, scene.triangle[triangle, 4]))
+    emits = front | (row[3] > 0)
+    return Surface(
+        point,
+        select(front, n, -n),
+        front,
+        reach * _OFFSET,
+        Vec3(*row[0:3]),
+        select(emits, Vec3(*row[4:7]), 0.0),
+        where(emits, row[7], 0.0),
+    )
+
+
+def path_trace(scene: SceneData, ray: Ray, rng: Rng, max_depth: int) -> PathResult:
+    """Radiance along camera rays (unit directions)."""
+    zero = ray.direction.x * 0
+    nothing = Vec3(zero, zero, zero)
+    start = PathState(scene.bvh.approach(ray), nothing + 1.0, nothing, zero, rng, zero == 0, Tensor(1), Tensor(0), Tensor(0))
+
+    def running(path: PathState) -> Tensor:
+        alive: Tensor = path.alive
+        return alive
+
+    def step(path: PathState) -> PathState:
+        hit = scene.bvh.closest(path.ray, _FAR)
+
+        def missed(path: PathState) -> PathState:
+            seen = path.radiance + path.throughput * Vec3(*SKY) if scene.sky else path.radiance
+            return path._replace(radiance=seen, alive=path.alive & False)
+
+        def met(path: PathState) -> PathState:
+            surface = surface_at(scene, path.ray, hit.t, hit.slot)
+            path = path._replace(radiance=path.radiance + emitted(path, surface, hit.t))
+            return cond(path.segment < max_depth, lambda p: scatter(scene, p, surface), stop, path)  # type: ignore[no-any-return]
+
+        return cond(hit.slot == NOTHING, missed, met, path)  # type: ignore[no-any-return]
+
+    def stop(path: PathState) -> PathState:
+        return path._replace(alive=path.alive & False)
+
+    end = while_loop(running, step, start)
+    return PathResult(end.radiance, end.rng, end.shadow_rays, end.indirect_rays)
+
+
+def emitted(path: PathState, surface: Surface, t: Tensor) -> Vec3:
+    """What a hit adds by its own light: weighed against finding it by light sampling, except from the camera."""
+    cosine = dot(surface.normal, path.ray.direction).abs()
+    by_light = solid_angle_density(surface.light_density, t * t, greater(cosine, 1e-8))
+    weight = where(path.segment == 1, 1.0, power_heuristic(path.density, by_light))
+    return path.throughput * surface.emission * weight
+
+
+def scatter(scene: SceneData, path: PathState, surface: Surface) -> PathState:
+    """Light from a light, then the next direction."""
+    bsdf = Lambert(surface.albedo)
+    origin = surface.point + surface.normal * surface.error
+    if scene.lights is not None:
+        path = connect(scene, path, surface, bsdf, origin)
+    sample, rng = bsdf.sample(path.rng)
+    direction = basis_around(surface.normal).to_world(sample.wi)
+    throughput = path.throughput * sample.weight
+    survives, rng2 = rng.next()
+    chance = lesser(throughput.max_component(), 0.95)
+    late = path.segment >= ROULETTE_DEPTH - 1
+    alive = ~late | (survives < chance)
+    throughput = select(late, throughput * (1.0 / greater(chance, 1e-6)), throughput)
+    alive = path.alive & alive & (throughput.max_component() > 0)
+    return path._replace(
+        ray=Ray(origin, direction),
+        throughput=throughput,
+        density=sample.density,
+        rng=rng2,
+        alive=alive,
+        segment=path.segment + 1,
+        indirect_rays=path.indirect_rays + alive.cast("int32"),
+    )
+
+
+def connect(scene: SceneData, path: PathState, surface: Surface, bsdf: Lambert, origin: Vec3) -> PathState:
+    """Adds the light that a point on a light sends here, if nothing stands between."""
+    assert scene.lights is not None
+    light, rng = scene.lights.sample(path.rng)
+    path = path._replace(rng=rng)
+    reach = greater(_reach(light.point), light.size)
+    away = light.point - surface.point
+    facing = dot(light.normal, away)
+    lit = (facing < 0) | light.two_sided
+    side = where(facing < 0, reach * _OFFSET, -reach * _OFFSET)
+    towards = light.point + light.normal * side - origin
+    distance_squared = dot(towards, towards)
+    direction = towards * (1.0 / distance_squared.sqrt())
+    cosine = dot(surface.normal, direction)
+    light_cosine = dot(light.normal, direction).abs()
+
+    def visible(path: PathState) -> PathState:
+        blocked = scene.bvh.any(Ray(origin, towards), 1.0)
+        by_light = solid_angle_density(light.density, distance_squared, light_cosine)
+        weight = power_heuristic(by_light, bsdf.density(cosine)) / by_light
+        seen = path.throughput * bsdf.f(cosine) * light.radiance * weight
+        return path._replace(radiance=path.radiance + select(blocked, 0.0 * seen, seen), shadow_rays=path.shadow_rays + 1)
+
+    return cond(lit & (cosine > 0) & (light_cosine > 1e-6), visible, lambda path: path, path)  # type: ignore[no-any-return]

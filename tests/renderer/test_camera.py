@@ -1,0 +1,167 @@
+"""Cameras see what is in front of them, upright, round, and the whole of each pixel."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from engine import Jitted, Tensor, jit
+from renderer.pipeline.camera import CameraData, camera_data
+from renderer.sampling.rng import Rng
+from renderer.scene.gltf import load
+from renderer.scene.model import Camera, Orthographic, Perspective, default_camera
+from tests.renderer.helpers.chance import chi_square
+from tests.renderer.helpers.pictures import render
+from tests.renderer.helpers.tracing import device
+from tests.renderer.helpers.worlds import grey, icosphere, look_at, quad, scene_of, soup
+
+SIZES = [(1280, 720), (500, 900), (300, 300)]
+
+
+class Rays(NamedTuple):
+    """Origins and directions, float64[height, width, 3]."""
+
+    origin: NDArray[np.float64]
+    direction: NDArray[np.float64]
+
+
+def _rays(camera: CameraData, rows: Tensor, columns: Tensor, width: int, height: int, sample: int) -> Any:
+    row, column = rows[:, None], columns[None, :]
+    pixel = row * width + column
+    full = pixel.shape
+    ray, _ = camera.ray(column.broadcast_to(full), row.broadcast_to(full), float_of(width), float_of(height), Rng.start(pixel.cast("uint32"), sample, 0))
+    return ray
+
+
+def float_of(value: Any) -> Any:
+    return value.cast("float32") if isinstance(value, Tensor) else float(value)
+
+
+@lru_cache(None)
+def _tracing() -> Jitted:
+    made: Jitted = jit(_rays, device=device())
+    return made
+
+
+def rays(camera: Camera, width: int, height: int, sample: int = 0) -> Rays:
+    ray = _tracing()(
+        camera_data(camera, width, height),
+        Tensor(np.arange(height, dtype=np.int32)),
+        Tensor(np.arange(width, dtype=np.int32)),
+        width,
+        height,
+        sample,
+    )
+    parts = [np.stack([np.broadcast_to(c.numpy(), (height, width)) for c in v], -1).astype(np.float64) for v in ray]
+    return Rays(*parts)
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+@pytest.mark.parametrize("aspect", [None, 1.0])
+def test_the_vertical_field_of_view_is_kept_in_every_window(width: int, height: int, aspect: float | None) -> None:
+    """C27: and every ray goes through its own pixel."""
+    camera = look_at((0, 0, 5), (0, 0, 0), Perspective(0.8, aspect))
+    d = rays(camera, width, height).direction
+    np.testing.assert_allclose(np.linalg.norm(d, axis=-1), 1, atol=1e-6)
+    half = math.tan(0.4)
+    column = (d[..., 0] / -d[..., 2] / (half * width / height) + 1) / 2 * width
+    row = (1 - d[..., 1] / -d[..., 2] / half) / 2 * height
+    slack = 1e-3
+    assert (np.abs(column - np.arange(width) - 0.5) <= 0.5 + slack).all()
+    assert (np.abs(row - np.arange(height)[:, None] - 0.5) <= 0.5 + slack).all()
+
+
+def test_a_wide_window_sees_the_horizontal_angle_that_follows() -> None:
+    d = rays(look_at((0, 0, 5), (0, 0, 0), 0.8), 1280, 720).direction
+    angle = math.atan(-d[360, -1, 0] / d[360, -1, 2]) + math.atan(d[360, 0, 0] / d[360, 0, 2])
+    assert abs(angle - 1.2891) < 0.002
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_an_orthographic_camera_keeps_its_vertical_extent(width: int, height: int) -> None:
+    r = rays(look_at((1, 2, 5), (1, 2, 0), Orthographic(3.0, 3.0)), width, height)
+    np.testing.assert_allclose(r.direction, np.broadcast_to([0, 0, -1], r.direction.shape), atol=1e-7)
+    assert np.ptp(r.origin[..., 2]) == 0
+    assert abs(r.origin[0, :, 1].mean() - (2 + 3 - 3 / height)) < 3 * 2 / height
+    np.testing.assert_allclose(np.ptp(r.origin[..., 1]), 6, atol=6 / height * 2)
+    np.testing.assert_allclose(np.ptp(r.origin[..., 0]), 6 * width / height, atol=6 / height * 2)
+
+
+@pytest.mark.parametrize(("width", "height"), [(320, 180), (125, 225), (160, 160)])
+@pytest.mark.parametrize("projection", [0.8, Perspective(0.8, 1.0), Orthographic(2.0, 2.0)])
+def test_a_ball_is_round(width: int, height: int, projection: Any) -> None:
+    """C27: width over height is 1 to a hundredth, in all windows."""
+    camera = look_at((0, 0, 5), (0, 0, 0), projection)
+    ball = scene_of((icosphere(4), grey(0.0, 1.0)), camera=camera)
+    covered = render(ball, (width, height), depth=1, frames=4).mean[..., 0].astype(np.float64)
+    x, y = np.arange(width) - covered.sum(0) @ np.arange(width) / covered.sum(), np.arange(height) - covered.sum(1) @ np.arange(height) / covered.sum()
+    wide, high = covered.sum(0) @ x**2, covered.sum(1) @ y**2
+    assert abs(math.sqrt(wide / high) - 1) < 0.01
+
+
+def test_the_picture_is_upright_and_not_mirrored() -> None:
+    camera = look_at((0, 0, 5), (0, 0, 0), 0.8)
+    red = quad([1, -0.5, 0], [1, 0, 0], [0, 1, 0])  # to the right
+    green = quad([-0.5, 1, 0], [1, 0, 0], [0, 1, 0])  # above
+    shown = render(scene_of((red, grey(0, (1, 0, 0))), (green, grey(0, (0, 1, 0))), camera=camera), (32, 32), depth=1).mean
+    assert shown[12:20, 20:, 0].sum() > 0.95 * shown[..., 0].sum() > 1
+    assert shown[:12, 12:20, 1].sum() > 0.95 * shown[..., 1].sum() > 1
+
+
+def test_a_pixel_is_sampled_evenly() -> None:
+    """The box filter: places within the pixels are uniform, over the picture and over the samples of one pixel."""
+    camera, n = look_at((0, 0, 5), (0, 0, 0), Orthographic(1.0, 1.0)), 128
+    origin = rays(camera, n, n).origin
+    u = np.clip((origin[..., 0] + 1) / 2 * n - np.arange(n), 0, 0.9999)
+    v = np.clip((1 - origin[..., 1]) / 2 * n - np.arange(n)[:, None], 0, 0.9999)
+    counts = np.histogram2d(u.ravel(), v.ravel(), 12, [[0, 1], [0, 1]])[0]
+    assert chi_square(counts.astype(int), np.full((12, 12), n * n / 144)) < 5
+    one = np.stack([rays(camera, 4, 4, sample).origin[1, 2, :2] for sample in range(256)])
+    assert np.abs(((one[:, 0] + 1) * 2 - 2).mean() - 0.5) < 5 * (1 / 12 / 256) ** 0.5
+    assert np.abs(((1 - one[:, 1]) * 2 - 1).mean() - 0.5) < 5 * (1 / 12 / 256) ** 0.5
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 720), (300, 300)])
+@pytest.mark.parametrize(("scale", "shift"), [(1e-3, 0.0), (1.0, 0.0), (1e3, 50.0)])
+def test_without_a_camera_the_whole_scene_is_in_the_picture(width: int, height: int, scale: float, shift: float) -> None:
+    scene = scene_of(((soup(50, 1) * np.float32(scale) + np.float32(shift)).astype(np.float32), grey(0.5)))
+    camera = default_camera(scene)
+    seen = camera_data(camera, width, height)
+    corners = scene.triangles().positions.reshape(-1, 3).astype(np.float64)
+    local = (corners - camera.world[:3, 3]) @ camera.world[:3, :3]
+    assert (local[:, 2] < 0).all()
+    places = local[:, :2] / -local[:, 2:] / seen.extent
+    assert np.abs(places).max() < 1
+    assert np.abs(places[:, 1]).max() > 0.4  # and not a speck
+
+
+def test_turning_the_camera_keeps_its_pivot_where_it_was() -> None:
+    camera = look_at((1, 2, 5), (0.3, 0.4, 0), 0.8)
+    pivot = np.array([0.3, 0.4, 0.0])
+
+    def seen(turn: float) -> NDArray[np.float64]:
+        place = camera_data(camera, 64, 64, turn, pivot).place.astype(np.float64)
+        return place[:3] @ (pivot - place[3])
+
+    for turn in (0.5, -10, 90, 180):
+        np.testing.assert_allclose(seen(turn), seen(0), atol=2e-6)
+        place = camera_data(camera, 64, 64, turn, pivot).place
+        np.testing.assert_allclose(place[:3] @ place[:3].T, np.eye(3), atol=1e-6)
+        assert abs(place[3, 1] - 2) < 1e-6  # about the vertical
+    np.testing.assert_allclose(camera_data(camera, 64, 64, 360, pivot).place, camera_data(camera, 64, 64).place, atol=1e-5)
+    there, back = (camera_data(camera, 64, 64, t, pivot).place[3] for t in (10, -10))
+    assert np.linalg.norm(there - back) > 1
+
+
+def test_the_files_camera_is_the_one_that_is_used(cornell: Any) -> None:
+    scene = load(cornell)
+    assert scene.cameras
+    place = camera_data(scene.cameras[0], 64, 64).place
+    np.testing.assert_allclose(place[3], scene.cameras[0].world[:3, 3], rtol=1e-6)
+
+
