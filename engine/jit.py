@@ -201,7 +201,9 @@ class Jitted:
             spec = next((leaf.path for leaf in call.leaves if leaf.type is TensorSpec), None)
             if spec is not None:
                 raise TypeError(f"{user_line()}: {spec} is a spec, which has no values; specs are for warmup()")
+            before = self.stats.misses
             replay = self._replay_of(call, arguments, None)
+            self.stats.hits += self.stats.misses == before
             tensors, numbers, arrays = (call.of_kind(kind) for kind in ("tensor", "number", "array"))
         if replay is not (self._recent or (None,))[0]:
             self._recent = (replay, *(r for r in self._recent if r is not replay))[:_RECENT]
@@ -238,9 +240,7 @@ class Jitted:
         """What runs this signature, compiled if it is new."""
         key = (self.device, call.key)
         replay = self._replays.get(key)
-        if replay is not None:
-            self.stats.hits += 1
-        else:
+        if replay is None:
             with self._compiling:
                 replay = self._replays.get(key)
                 if replay is None:

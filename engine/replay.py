@@ -8,7 +8,7 @@ The plan writes its results into the same buffers each time. That asks for care 
 
 - a result of the function is passed back to it: its buffer would be read and overwritten at once. Such an output has two
   buffers, which take turns;
-- an argument that the function assigns is passed a second time, or is a result of the function itself: refused;
+- an argument that the function assigns is passed a second time, or captured, or a result of the function itself: refused;
 - an argument whose buffer was reallocated (a result of another function, after that one was resized) is bound again.
 """
 
@@ -84,6 +84,7 @@ class Replay:
         places = {node: k for k, (_, node) in enumerate(self.tensors)}
         self.assigned = [places[node] for node in assigned]
         self.shapes = [(leaf.dtype, leaf.shape) for leaf, _ in self.tensors]
+        self.captured = [node.arg.storage for node in captured]
         self.sources = self._sources(captured)
         self.formulas = [  # sizes that are made of named ones: (argument, axis, size)
             (k, axis, size)
@@ -222,6 +223,10 @@ class Replay:
                     f"{user_line()}: {path} is a result of {self.name}(), which assigns to it: {self.name}() uses the memory of its "
                     "results again. Pass a copy() of it once, and keep that"
                 )
+            if any(storages[k] is held for held in self.captured):
+                raise ValueError(
+                    f"{user_line()}: {path} is a Tensor that {self.name}() captures too, and {self.name}() assigns to {path}; pass a copy()"
+                )
             for other, (leaf, _) in enumerate(self.tensors):
                 if other != k and storages[other] is storages[k]:
                     raise ValueError(
@@ -260,6 +265,7 @@ class Replay:
             bound[node] = self.block[place * _SLOT : place * _SLOT + dtype.itemsize].view(dtype.numpy)
         for node, array in self.arrays:
             bound[node] = array.reshape(-1)
+        self.plan.executable = None  # until everything is there
         self.plan.prepare(bound, dims)
         self.dims = dims
         self.own = [self.plan.storages[node] for node in self.outputs]

@@ -13,13 +13,14 @@ it in its region, and a region that holds effects takes its place in that order.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from engine.compiler.kernel import Block, BranchItem, Item, Kernel, KernelBuffer, LoopItem, LoopVar, SerialItem, is_inline
 from engine.graph.dtypes import ArrayType
-from engine.graph.uop import EFFECTS, Op, UOp
+from engine.graph.uop import EFFECTS, Op, Shape, UOp
 
 
 @dataclass(eq=False)
@@ -141,7 +142,7 @@ class _Placer:
             self._lift(number, first, entries)
         for listed in entries.values():
             listed.sort(key=lambda e: e[0])
-            for (_, earlier), (_, later) in zip(listed, listed[1:], strict=False):
+            for (_, earlier), (_, later) in itertools.pairwise(listed):
                 self.before.setdefault(later, []).append(earlier)
 
     def _lift(self, number: int, first: dict[int, float], entries: dict[int, list[tuple[float, Thing]]]) -> None:
@@ -226,19 +227,20 @@ class _Placer:
 
     def item(self, region: Region) -> Item:
         """The item of a region; its blocks know it as their owner."""
+        made: Item
         if region.kind == "loop":
             assert region.body is not None and region.condition is not None
-            made: Item = LoopItem(
+            made = LoopItem(
                 region.number,
                 [LoopVar(c.var, c.init, c.next, c.result) for c in region.components],
                 self.blocks[region.number],
                 region.condition,
                 self.blocks[region.body.number],
             )
-            inner = [made.test, made.body]
+            inner = [self.blocks[region.number], self.blocks[region.body.number]]
         elif region.kind == "serial":
             made = SerialItem(region.number, self.blocks[region.number], [(c.var, c.values[0]) for c in region.components])
-            inner = [made.body]
+            inner = [self.blocks[region.number]]
         else:
             assert region.condition is not None
             arms = [self.blocks[a.number] for a in region.arms]
@@ -299,7 +301,9 @@ def _drop_invariant_state(regions: dict[int, Region], stores: list[UOp]) -> list
     return [s.replace(src=tuple(v if v.op == Op.BUFFER else renewed(v) for v in s.src)) for s in stores]
 
 
-def build_kernel(name: str, stores: list[UOp], effects: list[UOp], regions: dict[int, Region], lanes: tuple[Any, ...], ordered: bool = False) -> Kernel:
+def build_kernel(
+    name: str, stores: list[UOp], effects: list[UOp], regions: dict[int, Region], lanes: Shape, ordered: bool = False
+) -> Kernel:
     """Places everything that the stores need and returns the kernel."""
     renewed = _drop_invariant_state(regions, [*stores, *effects])
     stores, effects = renewed[: len(stores)], renewed[len(stores) :]

@@ -90,7 +90,8 @@ def while_loop(cond: Callable[..., Any], body: Callable[..., Any], state: Any) -
         with trace.reopen(*regions):
             ended = [to_shape(n, s, lanes) for n, s in zip(nexts, shapes, strict=True)]
         arg = RegionArg(regions, trace.region, len(inits), lanes)
-        loop = note_line(UOp.new(Op.LOOP, None, (*started, test, *ended), arg, lanes))
+        prints = take_prints(*regions)
+        loop = keep(note_line(UOp.new(Op.LOOP, None, (*started, test, *ended, *prints), arg, lanes)), prints)
         return tree.unflatten(spec, _results(loop, inits, shapes))
     raise TraceError(f"{user_line()}: the shapes of a loop's state keep growing: {shapes}")
 

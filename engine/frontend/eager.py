@@ -15,6 +15,7 @@ inside a body is rehearsed the first time it is reached; it is known by the path
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -126,9 +127,7 @@ class _Kept:
         form = self.form
         leaves: list[Value] = []
         for array, value, shape, (dtype, _) in zip(self.arrays, like, form.shapes, form.kinds, strict=True):
-            leaves.append(
-                value.version(form.lanes) if isinstance(value, EagerArray) else Tensor.of(self.state.leaf(array, dtype, shape))
-            )
+            leaves.append(value.version(form.lanes) if isinstance(value, EagerArray) else Tensor.of(self.state.leaf(array, dtype, shape)))
         return tree.unflatten(form.spec, leaves)
 
 
@@ -288,9 +287,9 @@ def _branch(op: str, selector: Tensor, functions: tuple[Function, ...], args: tu
     choice = np.broadcast_to(state.array(selector.uop), state.sizes(form.lanes))
     for lane in state.lanes_to_run(form.lanes):
         leaves, spec, paths = arm(int(choice[lane]), form.lanes, lane)
-        if spec != form.spec:
-            raise TraceError(f"{user_line()}: an arm of {op}() returns another structure than before")
-        values = [lift(_number(leaf), kind[0]) if not kind[1] else leaf for leaf, kind in zip(leaves, form.kinds, strict=True)]
+        values = [_of_arm(leaf, kind[0]) for leaf, kind in zip(leaves, form.kinds, strict=False)]
+        if spec != form.spec or [_kind(v) for v in values] != form.kinds:
+            raise TraceError(f"{user_line()}: a function given to {op}() does not return the same at each call: {paths}")
         like = values if not free else like
         _same_kinds(f"{op}()", paths, values, like)
         kept.keep(lane, values)
@@ -298,9 +297,13 @@ def _branch(op: str, selector: Tensor, functions: tuple[Function, ...], args: tu
     return kept.results(like)
 
 
-def _number(leaf: Any) -> Any:
-    """The number that a Tensor of one stands for; other leaves as they are."""
-    return leaf.uop.arg if isinstance(leaf, Tensor) and leaf.uop.op == Op.CONST else leaf
+def _of_arm(leaf: Any, like: DType | None) -> Value:
+    """A result of an arm. Numbers, and Tensors that are made of one, take the type `like` if they can."""
+    if isinstance(leaf, EagerArray):
+        return leaf
+    if like is not None and isinstance(leaf, Tensor) and leaf.uop.op == Op.CONST:
+        leaf = leaf.uop.arg
+    return lift(leaf, like)
 
 
 def _form_of_arms(op: str, arms: Sequence[tuple[list[Any], tree.Spec, list[str]]], lanes: Shape) -> _Form:
@@ -313,10 +316,7 @@ def _form_of_arms(op: str, arms: Sequence[tuple[list[Any], tree.Spec, list[str]]
     for column in zip(*(leaves for leaves, _, _ in arms), strict=True):
         types = [leaf.dtype for leaf in column if isinstance(leaf, Tensor) and leaf.uop.op != Op.CONST]
         firm.append(types[0] if types else None)
-    values = [
-        [leaf if isinstance(leaf, EagerArray) else lift(leaf if d is None else _number(leaf), d) for leaf, d in zip(leaves, firm, strict=True)]
-        for leaves, _, _ in arms
-    ]
+    values = [[_of_arm(leaf, dtype) for leaf, dtype in zip(leaves, firm, strict=True)] for leaves, _, _ in arms]
     for arm in values:
         _same_kinds(f"{op}()", paths, arm, values[0])
         if op == "serial" and any(isinstance(value, EagerArray) for value in arm):
@@ -329,6 +329,15 @@ def local_array(length: int, dtype: DType) -> EagerArray:
     """A new private array for each lane."""
     state = _current()
     return EagerArray(Store(state, int(length), dtype), (), state.depth)
+
+
+def debug_print(format: str, where: Tensor, values: Sequence[Tensor]) -> None:
+    """A line for each live lane where the mask holds."""
+    state = _current()
+    shape = state.sizes(broadcast_shapes(where.shape, *(v.shape for v in values)))
+    mask, *arrays = (np.broadcast_to(state.array(x.uop), shape) for x in (where, *values))
+    for lane in map(tuple, np.argwhere(state.live_elements(shape) & mask).tolist()):
+        print(format.format(*(array[lane] for array in arrays)), file=sys.stderr)
 
 
 def vote(kind: str, value: Tensor) -> Tensor:

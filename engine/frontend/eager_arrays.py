@@ -60,8 +60,8 @@ class EagerArray(LocalArray):
         """Raises TraceError if there is a newer version."""
         if self.replaced_at is not None:
             raise TraceError(
-                f"{user_line()}: this version of a local array was replaced at {self.replaced_at} (by set(), or as the state of a loop); "
-                "arrays change in place, so use the newest version"
+                f"{user_line()}: this version of a local array was replaced at {self.replaced_at} (by set(), or as the state of "
+                "a loop); arrays change in place, so use the newest version"
             )
 
     def __getitem__(self, index: Any) -> Tensor:

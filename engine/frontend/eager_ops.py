@@ -74,9 +74,8 @@ def _gather(node: UOp, sources: Sequence[Array], shape: Sizes, live: Live) -> Ar
     first = node.arg[0][0]
     common = np.broadcast_shapes(*(i.shape for i in indices))
     counted = live(common)
-    places = [
-        checked(np.broadcast_to(index, common), table.shape[axis], counted) for axis, index in zip(node.arg[0], indices, strict=True)
-    ]
+    wide = zip(node.arg[0], (np.broadcast_to(index, common) for index in indices), strict=True)
+    places = [checked(index, table.shape[axis], counted) for axis, index in wide]
     if 0 in table.shape:  # nothing to look up, and no lane that wants to
         return np.zeros(shape, node.dtype.numpy)
     return np.asarray(table[(*(slice(None),) * first, *places)])

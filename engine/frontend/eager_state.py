@@ -21,7 +21,7 @@ from engine.frontend.eager_ops import Array, Sizes
 from engine.frontend.lanes import body_over
 from engine.frontend.storage import Storage
 from engine.frontend.tensor import Tensor
-from engine.frontend.trace import TraceError, user_line
+from engine.frontend.trace import TraceError, leaked, user_line
 from engine.graph.dtypes import DType
 from engine.graph.uop import BufferArg, Op, Shape, UOp, size_value, toposort
 
@@ -64,7 +64,7 @@ class EagerState:
         if array.shape != self.sizes(shape) or array.dtype != dtype.numpy:
             raise AssertionError(f"{array.dtype}{list(array.shape)} is not the {dtype}{list(self.sizes(shape))} that was announced")
         storage = Storage.of_array(array)
-        return UOp.new(Op.BUFFER, dtype, (), BufferArg(storage.slot, shape, "memory", storage), shape)
+        return UOp.leaf(dtype, BufferArg(storage.slot, shape, "memory", storage))
 
     def array(self, node: UOp) -> Array:
         """The values of a node. A graph that was recorded before eager mode began is computed from its leaves."""
@@ -79,11 +79,16 @@ class EagerState:
         if node.op in (Op.CONST, Op.DIM):
             return np.asarray(node.arg if node.op == Op.CONST else self.sizes((node,))[0], node.dtype.numpy)
         if node.op not in eager_ops.KNOWN:
-            raise TraceError(f"{user_line()}: control flow ({node.op}) was recorded before eager mode began; call the function inside of it")
+            raise TraceError(
+                f"{user_line()}: control flow ({node.op}) was recorded before eager mode began; call the function inside of it"
+            )
         return eager_ops.compute(node, sources, self.sizes(node.shape), self.live_elements)
 
     def _memory(self, node: UOp) -> Array:
         storage = node.arg.storage
+        if storage is None:
+            raise leaked(node)
+        storage.check_generation(node.arg.generation)
         for size, value in zip(node.shape, storage.shape, strict=True):
             if isinstance(size, UOp) and size.op == Op.DIM and self.dims.setdefault(size.arg, value) != value:
                 raise TraceError(f"{user_line()}: the size {size.arg!r} is {value} here and was {self.dims[size.arg]} before")

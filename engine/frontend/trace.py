@@ -96,8 +96,8 @@ class Trace:
         """Raises TraceError where an old version of a private array is used."""
         if version in self.consumed:
             raise TraceError(
-                f"{user_line()}: this version of a local array was replaced at {self.consumed[version]} (by set(), or as the state of a loop); "
-                "arrays change in place, so use the newest version"
+                f"{user_line()}: this version of a local array was replaced at {self.consumed[version]} (by set(), or as the state of "
+                "a loop); arrays change in place, so use the newest version"
             )
 
     def consume(self, version: UOp) -> None:

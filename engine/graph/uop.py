@@ -9,8 +9,8 @@ move elements without computing. At the *kernel* level (after `compiler.lower`) 
 lane, addresses are explicit, `LANE` tells which lane it is. `graph.verify` states the rules of each level.
 
 What must not be merged carries its own identity: control flow, private arrays, votes and prints have the number of the region
-that recorded them (and, where their order matters, a sequence number) in `arg`. Numbers start again with each trace, so the
-same program always gives the same graph, in any process.
+that recorded them (and, where their order matters, a sequence number) in `arg`. A number is given once in a process, so that a
+value of an older trace is known for what it is; texts of kernels, and so the keys of the cache, leave these numbers out.
 """
 
 from __future__ import annotations

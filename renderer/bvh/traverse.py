@@ -76,7 +76,8 @@ def _covered(a: Any, b: Any, c: Any) -> Tensor:
     ab, ba = a.x * b.y, a.y * b.x
     bc, cb = b.x * c.y, b.y * c.x
     ca, ac = c.x * a.y, c.y * a.x
-    return ((ab >= ba) & (bc >= cb) & (ca >= ac)) | ((ab <= ba) & (bc <= cb) & (ca <= ac))
+    covered: Tensor = ((ab >= ba) & (bc >= cb) & (ca >= ac)) | ((ab <= ba) & (bc <= cb) & (ca <= ac))
+    return covered
 
 
 # ---- packets ----
@@ -155,7 +156,9 @@ def _boxes(bvh: DeviceBVH, node: Tensor, ray: Ray, inverse: Vec3, shifted: Vec3,
     return hits, nears
 
 
-def _descend(bvh: DeviceBVH, node: Tensor, top: Tensor, stack: LocalArray, hits: list[Tensor], nears: list[Tensor]) -> tuple[Tensor, Tensor, LocalArray]:
+def _descend(
+    bvh: DeviceBVH, node: Tensor, top: Tensor, stack: LocalArray, hits: list[Tensor], nears: list[Tensor]
+) -> tuple[Tensor, Tensor, LocalArray]:
     """The next node of a packet, after testing the two children of one."""
     left, right = bvh.child[node, 0], bvh.child[node, 1]
     first, second = group.any(hits[0]), group.any(hits[1])
@@ -311,7 +314,8 @@ def _leaf_tests(bvh: DeviceBVH, leaf: Tensor, ray: _Sheared, t: Tensor) -> tuple
         return Vec3(x - shear.x * z, y - shear.y * z, z)
 
     def weight(p: Vec3, q: Vec3) -> Tensor:
-        return (p.x * q.y - p.y * q.x).abs()
+        result: Tensor = (p.x * q.y - p.y * q.x).abs()
+        return result
 
     a, b, c = corner(0), corner(3), corner(6)
     u, v, w = weight(b, c), weight(c, a), weight(a, b)

@@ -126,7 +126,9 @@ class Session:
         self._picture: Any = None
         self.last_kernel_ms: float | None = None
 
-    def _arguments(self, settings: FrameSettings | None = None, film: Film | None = None, camera: CameraData | None = None) -> tuple[Any, ...]:
+    def _arguments(
+        self, settings: FrameSettings | None = None, film: Film | None = None, camera: CameraData | None = None
+    ) -> tuple[Any, ...]:
         return (
             self._uploaded.data,
             film or self._film,

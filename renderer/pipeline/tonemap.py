@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from engine import Tensor, where
-from renderer.vec import Vec3
+from renderer.vec import Vec3, lesser
 
 
 def filmic(x: Tensor) -> Tensor:
     """A fit of the ACES reference curve to [0, 1] (Narkowicz, "ACES Filmic Tone Mapping Curve", 2015)."""
+    x = lesser(x, 1e6)  # white long since; the square of what is brighter could overflow
     return ((x * (2.51 * x + 0.03)) / (x * (2.43 * x + 0.59) + 0.14)).clip(0, 1)
 
 

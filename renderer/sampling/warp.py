@@ -12,7 +12,8 @@ INV_PI = 1.0 / math.pi
 
 
 def disk(u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-    """A point of the unit disk, uniform by area: Shirley and Chiu's concentric map ("A Low Distortion Map Between Disk and Square", 1997)."""
+    """A point of the unit disk, uniform by area: the concentric map (Shirley and Chiu, "A Low Distortion Map Between Disk and Square",
+    1997)."""
     a, b = 2 * u - 1, 2 * v - 1
     wide = a * a > b * b
     radius = where(wide, a, b)

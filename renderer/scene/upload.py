@@ -1,8 +1,8 @@
 """A scene as device Tensors: what the frame's kernels read.
 
-Built once from the model: all triangles in world space under one BVH, a row of floats for each triangle (unit normal, material, longest edge) and
-each material (albedo, radiance, density of light sampling), the table of emissive triangles. What a scene does not have shapes the
-code: without emitters there is no light sampling in the kernels, with them no sky.
+Built once from the model: all triangles in world space under one BVH, a row of floats for each triangle (unit normal, material,
+longest edge) and each material (albedo, radiance, density of light sampling), the table of emissive triangles. What a scene does
+not have shapes the code: without emitters there is no light sampling in the kernels, with them no sky.
 """
 
 from __future__ import annotations

@@ -59,9 +59,7 @@ class Block:
 
     def inside(self, variables: list[Variable], repeats: bool) -> Block:
         """A body. One that repeats cannot change arrays from outside."""
-        arrays = {
-            k: PrivateArray(k, a.name, a.type, a.length, a.mutable and not repeats) for k, a in self.arrays.items()
-        }
+        arrays = {k: PrivateArray(k, a.name, a.type, a.length, a.mutable and not repeats) for k, a in self.arrays.items()}
         return Block([*self.variables, *variables], arrays, self.depth - 1)
 
     def add(self, header: str, body: Block, result: list[str]) -> None:
@@ -83,6 +81,7 @@ class Writer:
         self.inputs: list[Input] = []
         self.lanes: Shape = self.one_of(LANES)
         self.inner = self.one_of([2, 3, 4, 8])
+        self.dims = ("height", "width")[: len(self.lanes)] if self.number(0, 3) == 3 else ()
         self.left = self.number(2, 12)  # statements that may still have bodies
         self.tables: list[tuple[str, str, Shape]] = []  # name, type, shape
         self.top = Block([], {}, 3, True)
@@ -103,11 +102,13 @@ class Writer:
         return f"{stem}{self.count}"
 
     def input(self, name: str, type: str, shape: Shape, kind: str = "small") -> None:
-        self.inputs.append(Input(name, DTYPE[type.lower()], shape, kind, self.number(0, 99)))
+        dims = self.dims if shape[: len(self.lanes)] == self.lanes else ()
+        self.inputs.append(Input(name, DTYPE[type.lower()], shape, kind, self.number(0, 99), dims))
 
     def start(self) -> None:
         """Inputs of all types, and tables; some tables are computed."""
-        for name, type, kinds in (("x", "i", ["small", "bits"]), ("y", "u", ["small", "bits"]), ("z", "f", ["wild"]), ("p", "b", ["small"])):
+        whole = ["small", "bits"]
+        for name, type, kinds in (("x", "i", whole), ("y", "u", whole), ("z", "f", ["wild"]), ("p", "b", ["small"])):
             self.input(name, type, self.lanes, self.one_of(kinds))
             self.top.variables.append(Variable(name, type))
         for name, type, kind in (("xs", "I", "small"), ("zs", "F", "wild")):
@@ -162,7 +163,7 @@ class Writer:
     def with_case(self, letter: str, type: str) -> str:
         return letter.upper() if type.isupper() else letter
 
-    def common(self, block: Block, type: str, level: int) -> str | None:
+    def common(self, block: Block, type: str, level: int) -> str:
         """What all types have: selection, minimum, maximum, tables, private arrays, the inner axis in another order."""
         a, b = self.pair(block, type, level)
         options = [f"where({self.expression(block, self.with_case('b', type), level)}, {a}, {b})"]
@@ -170,9 +171,7 @@ class Writer:
             options.append(f"{a}[..., ::-1]")
         else:
             options.append(f"where({self.agreed(block, level)}, {a}, {b})")
-            options += [
-                f"{array.name}[{self.place(block, array.length, level)}]" for array in block.arrays.values() if array.type == type
-            ]
+            options += [f"{array.name}[{self.place(block, array.length, level)}]" for array in block.arrays.values() if array.type == type]
         for name, kind, shape in self.tables:
             if kind == type.lower():
                 index = f"({self.expression(block, self.with_case('i', type), level)}) % {shape[0]}"
@@ -205,7 +204,7 @@ class Writer:
     def integer(self, block: Block, type: str, level: int) -> str:
         kind = self.one_of(["arithmetic", "shift", "common", "unary", "cast", "reduction"])
         if kind == "common":
-            return str(self.common(block, type, level))
+            return self.common(block, type, level)
         a, b = self.pair(block, type, level)
         if kind == "arithmetic":
             op = self.one_of(["+", "-", "*", "//", "%", "&", "|", "^", "maximum", "minimum"])
@@ -215,15 +214,14 @@ class Writer:
         if kind == "unary":
             return str(self.one_of([f"-{a}", f"~{a}", f"abs({a})"]))
         if kind == "reduction" and type.islower():
-            return self.reduction(block, ["sum", "min", "max", "argmin", "argmax"], "I", level) if self.chance() else (
-                self.reduction(block, ["argmin", "argmax"], "F", level)
-            )
+            row, names = self.one_of([("I", ["sum", "min", "max", "argmin", "argmax"]), ("F", ["argmin", "argmax"])])
+            return self.reduction(block, names, row, level)
         source = self.with_case(self.one_of(["u", "f", "b"]), type)
         return f"({self.expression(block, source, level)}).cast('int32')"
 
     def unsigned(self, block: Block, type: str, level: int) -> str:
         if self.chance():
-            return str(self.common(block, type, level))
+            return self.common(block, type, level)
         a, b = self.pair(block, type, level)
         op = self.one_of(["+", "*", "-", "//", "%", ">>", "<<", "^", "&", "|", "maximum", "minimum", "cast"])
         if op == "cast":
@@ -233,7 +231,7 @@ class Writer:
     def float(self, block: Block, type: str, level: int) -> str:
         kind = self.one_of(["arithmetic", "common", "unary", "cast", "reduction"])
         if kind == "common":
-            return str(self.common(block, type, level))
+            return self.common(block, type, level)
         if kind == "cast":
             return f"({self.expression(block, self.with_case(self.one_of(['i', 'u', 'b']), type), level)}).cast('float32')"
         if kind == "reduction" and type.islower():
@@ -247,18 +245,16 @@ class Writer:
     def truth(self, block: Block, type: str, level: int) -> str:
         kind = self.one_of(["compare", "logic", "common", "reduction", "product"])
         if kind == "common":
-            return str(self.common(block, type, level))
+            return self.common(block, type, level)
         if kind == "reduction" and type.islower():
             return self.reduction(block, ["any", "all"], "B", level)
         if kind == "logic":
             a, b = self.pair(block, type, level)
             return str(self.one_of([f"{a} & {b}", f"{a} | {b}", f"{a} ^ {b}", f"~{a}"]))
-        letter = self.one_of(["i", "u", "f"])
-        a, b = self.pair(block, self.with_case(letter, type), level)
         if kind == "product":
-            c = self.operand(block, self.with_case("f", type), 0)
             a, b = self.pair(block, self.with_case("f", type), 0)
-            return f"{a} * {b} < {c}"
+            return f"{a} * {b} < {self.operand(block, self.with_case('f', type), 0)}"
+        a, b = self.pair(block, self.with_case(self.one_of(["i", "u", "f"]), type), level)
         return f"{a} {self.one_of(['<', '<=', '==', '!=', '>', '>='])} {b}"
 
     # ---- statements ----
@@ -295,9 +291,9 @@ class Writer:
         block.lines.append(f"{name} = {a.name}.set({self.place(block, a.length, 1)}, {self.expression(block, a.type)})")
         block.arrays[a.key] = PrivateArray(a.key, name, a.type, a.length, True)
 
-    def results(self, block: Block, inner: bool) -> list[str]:
+    def results(self, block: Block) -> list[str]:
         """Types of what a body returns. At the top the first is one value a lane, so that the lanes are known."""
-        types = [self.one_of(["i", "f", "u", "b", "i", "I", "F"] if inner else ["i", "f", "u", "b"]) for _ in range(self.number(1, 3))]
+        types = [self.one_of(["i", "f", "u", "b", "i", "I", "F"]) for _ in range(self.number(1, 3))]
         return ["i", *types] if block.top else types
 
     def values(self, body: Block, types: list[str], top: bool) -> list[str]:
@@ -320,7 +316,7 @@ class Writer:
     def loop(self, block: Block) -> None:
         """for_loop, while_loop, or a loop that goes on while any lane of the group does, guarded by each."""
         kind = self.one_of(["for", "while", "any"])
-        types = self.results(block, True)
+        types = self.results(block)
         starts = [self.expression(block, t, 1) for t in types]
         if block.top:
             starts[0] = "x"
@@ -363,7 +359,7 @@ class Writer:
 
     def arms(self, block: Block, count: int) -> tuple[list[str], list[str], list[PrivateArray]]:
         """Functions of the arms of a branch; the types of their results; the arrays that any of them changed."""
-        types = self.results(block, True)
+        types = self.results(block)
         bodies = []
         for _ in range(count):
             body = block.inside([], repeats=False)
@@ -399,7 +395,7 @@ class Writer:
 
     def serial(self, block: Block) -> None:
         """The lanes one after another: inner axes, loops over them, private arrays of its own."""
-        types = self.results(block, True)
+        types = self.results(block)
         body = block.inside([], repeats=True)
         for _ in range(self.number(1, 3)):
             self.let(body)
@@ -436,7 +432,7 @@ def control_programs(draw: Draw) -> Program:
     writer.start()
     top = writer.top
     writer.statements(top, 2, 6)
-    results = [writer.expression(top, type, 1) for type in writer.results(top, True)]
+    results = [writer.expression(top, type, 1) for type in writer.results(top)]
     names = ", ".join(i.name for i in writer.inputs)
     lines = [f"def program({names}):", *(f"    {line}" for line in top.lines), f"    return {tuple_of(results)}"]
     return Program(tuple(writer.inputs), "\n".join(lines) + "\n")

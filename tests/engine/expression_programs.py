@@ -258,7 +258,7 @@ class Writer:
         return [divisor, size // divisor] if self.draw(st.booleans()) else [size // divisor, divisor, 1]
 
     def join(self) -> None:
-        a = self.pick(lambda v: 0 < len(v.shape) and v.size <= MOST // 4)
+        a = self.pick(lambda v: len(v.shape) > 0 and v.size <= MOST // 4)
         b = self.pick(lambda v: a is not None and v.shape == a.shape) if a else None
         if a is None or b is None:
             return

@@ -28,27 +28,33 @@ Shape = tuple[int, ...]
 
 # What the text of a program may name. I, U, F and B make constants.
 NAMES: dict[str, Any] = {
-    **{name: getattr(functions, name) for name in ("arange", "concatenate", "matmul", "maximum", "minimum", "stack", "where")},
-    **{"cond": cond, "for_loop": for_loop, "serial": serial, "switch": switch, "while_loop": while_loop},
-    **{"Tensor": Tensor, "group": group, "local_array": local_array, "inf": float("inf"), "nan": float("nan")},
+    **{name: getattr(functions, name) for name in ("concatenate", "maximum", "minimum", "stack", "where")},
+    **{f.__name__: f for f in (cond, for_loop, local_array, serial, switch, while_loop)},
+    "group": group,
+    "inf": float("inf"),
+    "nan": float("nan"),
     "I": lambda value: Tensor(value, "int32"),
     "U": lambda value: Tensor(value, "uint32"),
     "F": lambda value: Tensor(value, "float32"),
     "B": lambda value: Tensor(value, "bool"),
-}  # fmt: skip
+}
 
 WILD = (0.0, -0.0, 1.0, -1.5, 2.5, 0.1, -7.25, 1e30, -3e9, 65504.0, float("inf"), float("-inf"), float("nan"))
 
 
 @dataclass(frozen=True)
 class Input:
-    """A recipe for an array. `kind`: "small" whole numbers up to 8, "bits" (any integers), "wild" floats, floats in "[-3, 3]"."""
+    """A recipe for an array. `kind`: "small" whole numbers up to 8, "bits" (any integers), "wild" floats, floats in "[-3, 3]".
+
+    `dims`: names of the leading sizes of the Tensor that is made of it.
+    """
 
     name: str
     dtype: str
     shape: Shape
     kind: str
     seed: int
+    dims: tuple[str, ...] = ()
 
     def array(self) -> Array:
         rng = np.random.default_rng(self.seed)
@@ -83,8 +89,8 @@ class Program:
         function: Callable[..., tuple[Tensor, ...]] = names["program"]
         return function
 
-    def arrays(self) -> list[Array]:
-        return [i.array() for i in self.inputs]
+    def tensors(self) -> list[Tensor]:
+        return [Tensor(i.array(), dims=i.dims) for i in self.inputs]
 
     def check(self, found: list[Array], wanted: list[Array], who: str) -> None:
         """Asserts that the results are those wanted: types, shapes, and values (NaN equal to NaN)."""

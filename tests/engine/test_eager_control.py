@@ -15,6 +15,7 @@ from engine.frontend.arrays import LocalArray, local_array
 from engine.frontend.control import cond, for_loop, serial, switch, while_loop
 from engine.frontend.eager import eager
 from engine.frontend.eager_ops import LaneError
+from engine.frontend.printing import debug_print
 from engine.frontend.tensor import Tensor
 from engine.frontend.trace import TraceError
 
@@ -280,7 +281,8 @@ def test_arrays_keep_their_type_and_their_lanes() -> None:
 def test_a_loop_keeps_the_structure_and_the_types_of_its_state() -> None:
     with pytest.raises(TraceError, match=HERE + "the condition of a loop is a bool Tensor, not int32"):
         while_loop(lambda x: x, lambda x: x, 1)
-    with pytest.raises(TraceError, match=HERE + re.escape("the body of a loop returns another structure than its state: [''] where ['[0]', '[1]']")):
+    text = "the body of a loop returns another structure than its state: [''] where ['[0]', '[1]'] came in"
+    with pytest.raises(TraceError, match=HERE + re.escape(text)):
         while_loop(lambda x, y: x < 3, lambda x, y: x + 1, (0, 1))
     with pytest.raises(TraceError, match=HERE + re.escape("the state of a loop has int32 and float32 for [1]; cast() one of them")):
         while_loop(lambda x, y: x < 3, lambda x, y: (x + 1, y * 0.5), (0, 1))
@@ -330,3 +332,15 @@ def test_control_flow_recorded_before_is_not_run() -> None:
 
 def test_a_local_array_is_one_in_either_mode() -> None:
     assert isinstance(local_array(2), LocalArray)
+
+
+def test_prints_come_from_live_lanes(capsys: pytest.CaptureFixture[str]) -> None:
+    x = ints(3, 0, 2)
+
+    def body(i: Tensor, s: Tensor) -> Tensor:
+        debug_print("round {} of {}: {}", i, x, s, where=s != 1)
+        return s + 1
+
+    for_loop(x, body, Tensor(0))
+    debug_print("{}", x, where=x > 1)
+    assert capsys.readouterr().err.splitlines() == ["round 0 of 3: 0", "round 2 of 3: 2", "round 0 of 2: 0", "3", "2"]

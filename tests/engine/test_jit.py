@@ -376,6 +376,20 @@ def test_a_captured_tensor_is_a_constant_buffer_and_follows_assignments() -> Non
     assert look_up.stats.misses == 1
 
 
+def test_a_captured_tensor_cannot_be_state_at_the_same_time() -> None:
+    table = row(1, 2)
+
+    @jit
+    def update(state: Any) -> Any:
+        state.assign(table.flip() + state)
+        return state
+
+    assert update(row(0, 0)).tolist() == [2, 1]
+    with pytest.raises(ValueError, match=r"state is a Tensor that update\(\) captures too"):
+        update(table)
+    assert update(table.copy()).tolist() == [3, 3] and table.tolist() == [1, 2]
+
+
 # ---- composition ----
 
 
@@ -449,6 +463,27 @@ def test_reading_a_tensor_is_possible_while_another_thread_traces() -> None:
     read.set()
     thread.join()
     assert results == [[2]]
+
+
+def test_known_signatures_run_on_while_a_new_one_is_compiled() -> None:
+    tracing, go = threading.Event(), threading.Event()
+
+    @jit(static=("n",))
+    def frame(x: Any, n: int) -> Any:
+        if n:
+            tracing.set()
+            assert go.wait(10)
+        return x + n
+
+    assert frame(row(1), 0).tolist() == [1]
+    thread = threading.Thread(target=lambda: frame.warmup(row(1), 5))
+    thread.start()
+    assert tracing.wait(10)
+    assert frame(row(2), 0).tolist() == [2]  # does not wait for the other
+    go.set()
+    thread.join()
+    assert frame(row(1), 5).tolist() == [6]
+    assert frame.stats.misses == 2
 
 
 # ---- warm-up, figures ----

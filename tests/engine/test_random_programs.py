@@ -11,14 +11,14 @@ import os
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from engine import Device, Tensor, jit, open_device, set_default_device
+from engine import Device, jit, open_device, set_default_device
 from engine.frontend.eager import eager
 from engine.frontend.trace import Trace, tracing
 from tests.engine.control_programs import control_programs
 from tests.engine.expression_programs import expressions, smooth_expressions
 from tests.engine.programs import Array, Program
 
-EXAMPLES = int(os.environ.get("HYPOTHESIS_EXAMPLES", "40"))
+EXAMPLES = int(os.environ.get("HYPOTHESIS_EXAMPLES", "25"))
 # Backend, group width, and whether a jitted function computes all results in one plan, or each is computed when it is read.
 DEVICES = [
     ("reference", 1, False), ("reference", 4, True), ("reference", 16, False),
@@ -46,7 +46,7 @@ def run_on(name: str, width: int, jitted: bool, program: Program) -> list[Array]
     try:
         with tracing(Trace()):
             function = jit(program.function) if jitted else program.function
-            return [result.numpy() for result in function(*map(Tensor, program.arrays()))]
+            return [result.numpy() for result in function(*program.tensors())]
     finally:
         set_default_device(before)
 
@@ -54,7 +54,7 @@ def run_on(name: str, width: int, jitted: bool, program: Program) -> list[Array]
 def run_eagerly(program: Program) -> list[Array]:
     """The results of a program that is run as Python, lane by lane."""
     with eager():
-        return [result.numpy() for result in program.function(*map(Tensor, program.arrays()))]
+        return [result.numpy() for result in program.function(*program.tensors())]
 
 
 def compare(program: Program) -> None:
@@ -92,5 +92,3 @@ def test_programs_print_as_python() -> None:
     one()
     text = repr(shown[0])
     assert text.startswith("Program:\n# Input(name='x', dtype='int32'") and "\ndef program(x, y, z, p, xs, zs, s, t, r):\n" in text
-
-

@@ -50,7 +50,7 @@ def values(root: UOp, known: dict[UOp, Any]) -> Any:
         if node in found:
             continue
         if node.op == Op.CONST:
-            found[node] = np.full(COUNT, node.arg, node.dtype.numpy)
+            found[node] = np.asarray(node.arg, node.dtype.numpy)
         else:
             assert node.op in ELEMENTWISE, f"{node!r} was not among the leaves"
             found[node] = numpy_ops.evaluate(node.op, node.dtype, [found[s] for s in node.src])
@@ -145,6 +145,25 @@ def graphs(draw: st.DrawFn) -> tuple[UOp, UOp, dict[UOp, Any]]:
         last = both(op, *(operand(w) for w in wanted))
         pool[last[0].dtype].append(last)
     return last[0], last[1], known
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_what_the_rules_look_for_keeps_its_values_at_every_extreme(dtype: DType) -> None:
+    low, high = int(dtype.min), int(dtype.max)
+    numbers = [n for n in (low, low + 1, -12, -5, -1, 0, 1, 2, 3, 7, 12, 100, high // 3, high - 1, high) if low <= n <= high]
+    a, b = (grid.reshape(-1) for grid in np.meshgrid(np.array(numbers, dtype.numpy), np.array(numbers, dtype.numpy)))
+    x, y = leaf(dtype, 0), leaf(dtype, 1)
+    known = {x: a, y: b}
+    if dtype is int32:
+        known |= {lane(40): a.clip(0, 39), lane(1 << 30, 1): b.clip(0, (1 << 30) - 1)}
+    pairs = [(x, y), (y, x), (lane(40), lane(1 << 30, 1)), (lane(1 << 30, 1), lane(40))]
+    for first, second in pairs if dtype is int32 else pairs[:2]:
+        for shape in SHAPES:
+            for k in (2, 3, 12):
+                for c in (2, 3, 4, 12):
+                    constants = [(n, n) for n in (UOp.const(dtype, k), UOp.const(dtype, c))]
+                    plain, simplified = shape(both, (first, first), (second, second), *constants)
+                    assert same(values(plain, known), values(simplified, known), False), (plain, simplified)
 
 
 @settings(max_examples=400, deadline=None)

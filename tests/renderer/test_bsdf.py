@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -70,7 +71,7 @@ def test_directions_are_sampled_with_the_density_that_is_stated() -> None:
     np.testing.assert_allclose((f / np.maximum(density, 1e-9)[:, None])[seen], weight[seen], rtol=1e-4)
     expected, counts = [], []
     edges = np.linspace(0, 1, 21)
-    for low, high in zip(edges[:-1], edges[1:]):
+    for low, high in pairwise(edges):
         expected.append(COUNT * (high**2 - low**2))  # the integral of the density between two cosines
         counts.append(((wi[:, 2] >= low) & (wi[:, 2] < high)).sum())
     counts[-1] += (wi[:, 2] >= 1).sum()

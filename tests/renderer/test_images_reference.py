@@ -27,7 +27,7 @@ def test_blocks_of_pixels_agree_with_the_reference(shared: Path, name: str) -> N
     assert (relative < 0.01).all()
     noise = np.sqrt((ours.deviation.reshape(16, 8, 16, 8, 3) ** 2).sum((1, 3)).sum(-1) * 3) / 64  # channels are alike
     apart = np.abs(blocks(ours.mean) - blocks(theirs))
-    assert np.quantile(apart / (blocks(theirs) + 1e-3), 0.95) < 0.05
+    assert np.quantile(apart / (blocks(theirs) + 1e-3), 0.95) < 0.07
     assert (apart < 5 * noise + 0.02 * blocks(theirs) + 1e-4).all()
 
 

@@ -79,7 +79,9 @@ def test_a_white_ball_under_the_sky_cannot_be_seen() -> None:
 
 def test_white_walls_under_the_sky_give_no_more_light_than_the_sky() -> None:
     """A corner of white walls: what is cut off by the depth is missing, never the other way round."""
-    walls = np.concatenate([quad([0, 0, 0], [0, 0, 2], [2, 0, 0]), quad([0, 0, 0], [2, 0, 0], [0, 2, 0]), quad([0, 0, 0], [0, 2, 0], [0, 0, 2])])
+    walls = np.concatenate(
+        [quad([0, 0, 0], [0, 0, 2], [2, 0, 0]), quad([0, 0, 0], [2, 0, 0], [0, 2, 0]), quad([0, 0, 0], [0, 2, 0], [0, 0, 2])]
+    )
     scene = scene_of((walls, grey(1.0)), camera=look_at((4, 4, 4), (0.6, 0.6, 0.6), 0.4))
     before = np.zeros(3)
     for depth in (2, 3, 5, 10):
@@ -162,7 +164,9 @@ def test_what_stands_between_throws_a_shadow() -> None:
     lamp = LAMPS["overhead"]
     board = quad([-1.5, 0.999, -1.5], [1.5, 0, 0], [0, 0, 3])
     scene = floor_under_lamp(lamp)
-    covered = scene_of((scene.triangles().positions[:2], scene.materials[0]), (lamp, scene.materials[1]), (board, grey(0.0)), camera=scene.cameras[0])
+    covered = scene_of(
+        (scene.triangles().positions[:2], scene.materials[0]), (lamp, scene.materials[1]), (board, grey(0.0)), camera=scene.cameras[0]
+    )
     mean, error = mean_of(render(covered, (32, 32), frames=16, depth=2))
     near(mean[0], 0.8 * 5 * form_factor(lamp) / 2, error[0], 6)
 
@@ -240,14 +244,23 @@ def test_a_large_floor_has_no_speckle_near_the_camera(form: str, tilt: float) ->
     assert wrong.mean() < 0.001
 
 
-def test_a_sphere_within_a_sphere_a_hair_larger_is_seen_through_it() -> None:
-    """Radii 1 and 1.00004, the outer one's front away from the camera's side: the ray that leaves the outer meets the inner."""
+@pytest.mark.parametrize("form", FORMS)
+def test_a_shell_a_hair_above_a_lamp_hides_all_of_its_light(form: str) -> None:
+    """Radii 1 and 1.00004: nothing of the lamp is seen, and nothing lights the shell from within."""
     inner, outer = icosphere(4), icosphere(4, 1.00004)
-    scene = scene_of((inner, grey(0.0, (1, 0, 0))), (outer, grey(0.9)), camera=look_at((0, 0, 5), (0, 0, 0), 0.3))
-    picture = render(scene, (16, 16), frames=8, depth=3).mean[4:12, 4:12]
-    assert not np.isnan(picture).any()
-    assert picture[..., 1].max() == 0
-    assert (picture[..., 0] >= 0).all()
+    scene = scene_of((inner, grey(0.0, (1, 0, 0))), (outer, grey(0.9)), camera=look_at((0, 0, 5), (0, 0, 0), 0.6))
+    assert not render(scene, (24, 24), frames=8, depth=3, form=form).mean.any()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_lamp_a_hair_above_a_ball_lights_all_of_it(form: str) -> None:
+    """The same the other way round, from within: the gap is there for every ray that leaves the ball."""
+    inner, outer = icosphere(4), icosphere(4, 1.0004, inward=True)
+    camera = look_at(inner[100].mean(0) * 1.0002, (0, 0, 0), Orthographic(0.005, 0.005))  # in the gap, before the middle of a face
+    picture = render(scene_of((inner, grey(0.5)), (outer, grey(0.0, 1.0)), camera=camera), (24, 24), frames=64, depth=2, form=form)
+    mean, error = mean_of(picture)
+    near(mean[0], 0.5, error[0])
+    assert (picture.mean > 0.2).all()  # no pixel is in the dark
 
 
 # ---- what is not finite ----

@@ -82,7 +82,9 @@ def test_the_density_integrates_to_one_over_all_lights() -> None:
 
 
 def test_a_coloured_light_counts_by_its_luminance() -> None:
-    scene = scene_of((quad([0, 0, 0], [1, 0, 0], [0, 1, 0]), grey(0, (1, 0, 0))), (quad([0, 0, 1], [1, 0, 0], [0, 1, 0]), grey(0, (0, 0, 1))))
+    scene = scene_of(
+        (quad([0, 0, 0], [1, 0, 0], [0, 1, 0]), grey(0, (1, 0, 0))), (quad([0, 0, 1], [1, 0, 0], [0, 1, 0]), grey(0, (0, 0, 1)))
+    )
     counts = np.bincount(np.round(sample(lights_of(scene)).point[:, 2]).astype(int))
     assert chi_square(counts, COUNT * np.array([0.2126, 0.0722]) / 0.2848) < 5
 

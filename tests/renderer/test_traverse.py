@@ -131,7 +131,7 @@ def placed(mesh: Triangles, scale: float, shift: float) -> Triangles:
 
 
 @pytest.mark.parametrize(("form", "group"), KINDS)
-@pytest.mark.parametrize(("name", "make"), CLOSED)
+@pytest.mark.parametrize(("name", "make"), CLOSED, ids=[name for name, _ in CLOSED])
 @pytest.mark.parametrize(("scale", "shift"), PLACES)
 def test_no_ray_leaves_a_closed_mesh_by_its_edges_or_vertices(
     name: str, make: Callable[[], Triangles], form: str, group: int, scale: float, shift: float
@@ -147,7 +147,7 @@ def test_no_ray_leaves_a_closed_mesh_by_its_edges_or_vertices(
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(("name", "make"), CLOSED)
+@pytest.mark.parametrize(("name", "make"), CLOSED, ids=[name for name, _ in CLOSED])
 @pytest.mark.parametrize(("scale", "shift"), PLACES)
 @pytest.mark.parametrize("distance", [3, 30, 1000])
 def test_no_ray_from_far_away_enters_a_closed_mesh(

@@ -65,7 +65,7 @@ def test_the_density_of_the_hemisphere_integrates_to_one() -> None:
     n = 400
     cosine = (np.arange(n) + 0.5) / n
     assert abs((cosine / math.pi).mean() * 2 * math.pi - 1) < 1e-6
-    direction, density = on_device(warp.cosine_hemisphere, *uniform(4))
+    _, density = on_device(warp.cosine_hemisphere, *uniform(4))
     inverse = 1 / np.maximum(density.numpy(), 1e-3)  # the mean of 1 / density is the solid angle
     np.testing.assert_allclose(inverse.mean(), 2 * math.pi, rtol=0.01)
 

@@ -247,7 +247,7 @@ class Emitter:
             count = v.var.dtype.count if v.var.dtype.count > 1 else self.width if self.is_vector(v.var) else 1
             starts.append(self.operand(v.init, count))
         frozen = {v.var: self.fresh("acc") for v in state if divergent and v.result is not None and not self.is_vector(v.var)}
-        frozen_starts = {v: self.operand(item.init, self.width) for item in state if (v := item.var) in frozen}
+        frozen_starts = {v.var: self.operand(v.init, self.width) for v in state if v.var in frozen}
         before = self.label
         self.line(f"br label %{head}")
         self.start(head)
@@ -372,10 +372,11 @@ class Emitter:
                 self.line(f"br label %{skip}")
                 self.start(skip)
                 self.mask = outer
-                values = [
-                    self.emit(f"phi {self.type_of(r)} [ {v}, %{end} ], [ {'zeroinitializer' if self.is_vector(r) or r.dtype.count > 1 else self.ops.const(r.dtype, 1, 0)}, %{before} ]")
-                    for (r, _), v in zip(results, values, strict=True)
-                ]
+                merges = []
+                for (r, _), v in zip(results, values, strict=True):
+                    nothing = self.ops.const(r.dtype, 1, 0) if self._count(r) == 1 else "zeroinitializer"
+                    merges.append(self.emit(f"phi {self.type_of(r)} [ {v}, %{end} ], [ {nothing}, %{before} ]"))
+                values = merges
             else:
                 values = [self.operand(given[k], self._count(r)) for r, given in results]
             for n, (result, given) in enumerate(results):
@@ -401,7 +402,8 @@ class Emitter:
                 self.names[result] = self.operand(value, self._count(result))
             return
         lanes = self.width
-        held = [u for u in captured(item) if u.op not in (Op.CONST, Op.DIM, Op.BUFFER, Op.ARRAY) and isinstance(u.dtype, DType) and self.is_vector(u)]
+        elsewhere = (Op.CONST, Op.DIM, Op.BUFFER, Op.ARRAY)
+        held = [u for u in captured(item) if u.op not in elsewhere and isinstance(u.dtype, DType) and self.is_vector(u)]
         slots = {u: self.memory.spill(u) for u in held}
         outs = {r: self.alloca(f"[{lanes} x {memory_type(r.dtype)}]", 64) for r, _ in item.results}
         mask = self.mask
@@ -495,8 +497,7 @@ class Emitter:
         if op in _REDUCE:
             if dtype.is_bool:
                 bits = self.emit(f"bitcast <{count} x i1> {value} to i{count}")
-                full = (1 << count) - 1
-                return self.emit(f"icmp ne i{count} {bits}, 0") if op == Op.OR else self.emit(f"icmp eq i{count} {bits}, {full if count < 64 else -1}")
+                return self.emit(f"icmp ne i{count} {bits}, 0" if op == Op.OR else f"icmp eq i{count} {bits}, -1")
             return self._reduced(op, dtype, count, value)
         bits = self.emit(f"bitcast <{count} x i1> {value} to i{count}")
         if op == "first":

@@ -99,8 +99,12 @@ def grey(albedo: float | Sequence[float], emission: float | Sequence[float] = 0.
     base = np.broadcast_to(np.asarray(albedo, float), 3)
     glow = np.broadcast_to(np.asarray(emission, float), 3)
     return Material(
-        base_color_factor=(*map(float, base), 1.0), emissive=tuple(map(float, glow)), double_sided=double_sided, metallic=0.0, specular_factor=0.0
-    )  # fmt: skip
+        base_color_factor=(*map(float, base), 1.0),
+        emissive=tuple(map(float, glow)),
+        double_sided=double_sided,
+        metallic=0.0,
+        specular_factor=0.0,
+    )
 
 
 def scene_of(*parts: tuple[Triangles, Material], camera: Camera | None = None) -> Scene:
