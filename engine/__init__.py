@@ -4,6 +4,7 @@ from engine.frontend import group
 from engine.frontend.arrays import LocalArray, local_array
 from engine.frontend.control import cond, for_loop, serial, switch, while_loop
 from engine.frontend.functions import arange, concatenate, full, matmul, maximum, minimum, ones, stack, where, zeros
+from engine.frontend.printing import debug_print
 from engine.frontend.storage import StaleTensorError
 from engine.frontend.tensor import Dim, Tensor, TensorSpec
 from engine.frontend.trace import ImpureFunctionError, TraceError
@@ -29,6 +30,7 @@ __all__ = [
     "arange",
     "concatenate",
     "cond",
+    "debug_print",
     "default_device",
     "devices",
     "for_loop",

@@ -92,7 +92,7 @@ class _Traced:
     """What one trace recorded."""
 
     nodes: list[UOp]  # the placeholder of each argument leaf
-    outputs: list[tuple[UOp, UOp]]  # buffer to be written, node
+    outputs: list[tuple[UOp, UOp]]  # buffer to be written, node; a node that only prints has a buffer of kind "effect", which is no memory
     assigned: list[UOp]  # placeholders that are overwritten
     results: list[Result]
     spec: tree.Spec
@@ -298,7 +298,8 @@ class Jitted:
         outputs = [(target, tensor.uop) for target, tensor in trace.assigned.items()]
         places = {node: target for target, node in outputs}
         captured: dict[UOp, None] = {}
-        self._check_graph([*(n for _, n in outputs), *(t.uop for t in returned)], set(nodes), captured)
+        roots = [*(n for _, n in outputs), *(t.uop for t in returned), *trace.prints.get(0, ())]
+        self._check_graph(roots, set(nodes), captured)
         tensors = [node for node in nodes if node.arg.kind == "argument"]
         results: list[Result] = []
         written: dict[UOp, int] = {}
@@ -314,6 +315,8 @@ class Jitted:
                     buffer = BufferArg(written[node], node.shape, "output")
                     outputs.append((UOp.new(Op.BUFFER, node.dtype, (), buffer, node.shape), node))
                 results.append(Result(output=written[node]))
+        for effect in trace.prints.get(0, ()):
+            outputs.append((UOp.new(Op.BUFFER, None, (), BufferArg(len(outputs), (), "effect"), ()), effect))
         return _Traced(nodes, outputs, list(trace.assigned), results, spec, list(captured))
 
     def _check_graph(self, roots: Sequence[UOp], own: set[UOp], captured: dict[UOp, None]) -> None:

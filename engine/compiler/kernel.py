@@ -111,6 +111,8 @@ class Kernel:
 
     walk: "linear" (one lane axis, neighbours side by side), "rows" (the last axis across the group, the others uniform) or
     "tiles" (two axes, square tiles across the group). `ordered`: lanes must run in row order, one after another (scatter).
+    `stats`: "density" (operations a lane), "prints" (number of debug_prints, where there are some: such a kernel needs the process that
+    traced it).
     """
 
     name: str

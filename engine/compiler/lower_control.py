@@ -7,6 +7,7 @@ component by component, as they are asked for; what nobody asks for does not exi
 from __future__ import annotations
 
 from collections.abc import Generator
+from itertools import product as combinations
 
 from engine.compiler.lower_core import COST, Answer, Core, Index, Instance, NeedsCut, Request, constant
 from engine.compiler.place import Component
@@ -188,7 +189,11 @@ class Control(Core):
     def effect(self, node: UOp, lanes: Index) -> None:
         """A print, or control flow that holds some."""
         if node.op == Op.PRINT:
-            self.effects.append(self.value(node, lanes if node.shape else ()))
+            places = list(combinations(*(range(int(n)) for n in node.shape[len(lanes) :])))
+            for k, place in enumerate(places):
+                line = self.value(node, (*lanes, *map(constant, place)) if node.shape else ())
+                text, region, sequence = line.arg
+                self.effects.append(line.replace(arg=(text, region, sequence + k / len(places))))
             return
         instance = self._enter(node, lanes)
         if instance.region.condition is None and node.op != Op.SERIAL:
@@ -232,9 +237,10 @@ class Control(Core):
 
     def _append(self, request: Request) -> Answer:
         node, index, gate, _ = request
-        array, top, mask, values = node.src
+        array, top, mask, values, reverse = node.src
         version = yield array, self._lanes_of(array, index), None, 0
         at = yield top, self._lanes_of(top, index), None, 0
+        turned = yield reverse, self._lanes_of(reverse, index), None, 0
         width = int(values.shape[-1])
         assert isinstance(node.dtype, ArrayType)
         region = self._region_number(node.arg[0])
@@ -248,10 +254,14 @@ class Control(Core):
                 keep = UOp.new(Op.WHERE, bool_.vec(width), (UOp.new(Op.EQ, bool_.vec(width), (zero, zero)), keep, keep))
             if stored.dtype.count == 1:
                 stored = UOp.new(Op.WHERE, stored.dtype.vec(width), (UOp.new(Op.EQ, bool_.vec(width), (zero, zero)), stored, stored))
-            return UOp.new(Op.APPEND, node.dtype, (version, at, keep, stored), (region, node.arg[1]), ())
+            return UOp.new(Op.APPEND, node.dtype, (version, at, keep, stored, turned), (region, node.arg[1]), ())
         for k in range(width):
             keep = yield mask, (*index, constant(k)), None, 0
             stored = yield values, (*index, constant(k)), None, 0
+            if not (turned.op == Op.CONST and not turned.arg):
+                other = (*index, constant(width - 1 - k))
+                keep = self.make(Op.WHERE, bool_, turned, (yield mask, other, None, 0), keep)
+                stored = self.make(Op.WHERE, stored.dtype, turned, (yield values, other, None, 0), stored)
             version = UOp.new(Op.ARRAY_SET, node.dtype, (version, at, stored), (region, node.arg[1] + k / width), ())
             at = self.add(at, self.make(Op.CAST, int32, keep))
         self.memo[(node, index, gate, -2)] = at

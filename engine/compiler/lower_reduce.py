@@ -25,7 +25,7 @@ class Reductions(Core):
         op, axes = node.arg[0], node.arg[1]
         if len(node.arg) == 3:
             return (yield from self._partial(request))
-        if op == "first":
+        if op in ("first", "last"):
             return (yield from self._first(request))
         source = node.src[0]
         sizes = [source.shape[a] for a in axes]
@@ -57,19 +57,20 @@ class Reductions(Core):
         return (yield from self._reduce_loop(node.dtype, op, size_uop(count), place_of, element))
 
     def _first(self, request: Request) -> Answer:
-        """Position of the first True along an axis."""
+        """Position of the first or last True along an axis."""
         node, index, gate, pin = request
-        (axis,), source = node.arg[1], node.src[0]
+        (which, (axis,)), source = node.arg, node.src[0]
         width = int(source.shape[axis])
         serial = self.serial_of(node, pin)
         if serial and axis == len(source.shape) - 1 and width > 1:
             iota = UOp.new(Op.IOTA, int32.vec(width), (), serial)
             value = yield source, (*index[:axis], iota, *index[axis + 1 :]), gate, pin
             if value.dtype.count == 1:
-                return self.make(Op.WHERE, int32, value, constant(0), constant(width))
-            return UOp.new(Op.ACROSS, int32, (value,), "first")
-        result = constant(width)
-        for k in range(width - 1, -1, -1):
+                found, none = (0, width) if which == "first" else (width - 1, -1)
+                return self.make(Op.WHERE, int32, value, constant(found), constant(none))
+            return UOp.new(Op.ACROSS, int32, (value,), which)
+        result = constant(width if which == "first" else -1)
+        for k in range(width - 1, -1, -1) if which == "first" else range(width):
             here = yield source, (*index[:axis], constant(k), *index[axis + 1 :]), gate, pin
             result = self.make(Op.WHERE, int32, here, constant(k), result)
         return result

@@ -333,4 +333,8 @@ def build_kernel(
         if store.arg != "set":
             touch(store.src[0], False)
         body.items.append(store)
-    return Kernel(name, list(buffers.values()), lanes, "rows" if len(lanes) > 1 else "linear", placer.blocks[0], body, ordered=ordered)
+    walk = "rows" if len(lanes) > 1 else "linear"
+    kernel = Kernel(name, list(buffers.values()), lanes, walk, placer.blocks[0], body, ordered=ordered)
+    if effects:
+        kernel.stats["prints"] = len(effects)
+    return kernel

@@ -78,14 +78,14 @@ class _Printer:
         return ", ".join("_" if node is None else self.name(node) for node in nodes)
 
     def value(self, node: UOp) -> str:
-        kind = f" {node.arg[0]}" if node.op == Op.VOTE else ""
+        kind = f" {node.arg[0]}" if node.op == Op.VOTE else f" {node.arg[0]!r}" if node.op == Op.PRINT else ""
         if node.op == Op.LANE:
             kind = f" {node.arg[0]} of {size_text(node.arg[1])}"
         elif node.arg is not None and node.op not in _NUMBERED:
             kind = f" {_arg_text(node.arg)}"
         sources = " ".join(self.name(s) for s in node.src)
-        if node.op == Op.STORE:
-            return f"store{kind} {sources}"
+        if node.op in (Op.STORE, Op.PRINT):
+            return f"{node.op}{kind} {sources}"
         return f"{self.name(node)} = {node.op}{kind} {sources} : {node.dtype}"
 
     def block(self, block: Block, indent: str) -> None:

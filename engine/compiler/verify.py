@@ -195,7 +195,7 @@ class _Verifier:
             source = node.src[0].dtype
             if source.count < 2 or (node.op == Op.SPLIT and not 0 <= node.arg < source.count):
                 fail(f"{node.op} {node.arg} of {source}")
-            if node.dtype is not (int32 if node.op == Op.ACROSS and node.arg == "first" else source.scalar):
+            if node.dtype is not (int32 if node.op == Op.ACROSS and node.arg in ("first", "last") else source.scalar):
                 fail(f"{node.op} {node.arg} of {source} is not {node.dtype}")
         elif node.op in (Op.ARRAY_SET, Op.APPEND):
             self.consumed.add(node.src[0])

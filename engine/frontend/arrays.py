@@ -70,19 +70,24 @@ class LocalArray:
         shape = over_lanes(self.uop.shape, at.shape, stored.shape)
         return self._next(Op.ARRAY_SET, (at.uop, stored.uop), shape)
 
-    def append_where(self, top: Any, mask: Any, values: Any) -> tuple[LocalArray, Tensor]:
-        """Stores those of `values` (lane shape + one inner axis of T) whose mask holds at top, top + 1, ..., in their order.
+    def append_where(self, top: Any, mask: Any, values: Any, reverse: Any = False) -> tuple[LocalArray, Tensor]:
+        """Stores those of `values` (lane shape + one inner axis of T) whose mask holds at top, top + 1, ..., in their order, the last
+        first where `reverse` (a bool of the lane shape) holds.
 
         Returns the array and the new top. Elements from the new top to T beyond it are undefined afterwards, so the array needs
         room for T elements at any top it is called with.
         """
         at, keep, stored = self._index(top), lift(mask), lift(values, self._type.dtype)
         if not keep.dtype.is_bool or stored.dtype is not self._type.dtype:
-            raise TypeError(f"{user_line()}: append_where takes a bool mask and {self._type.dtype} values, not {keep.dtype} and {stored.dtype}")
+            wanted = f"a bool mask and {self._type.dtype} values"
+            raise TypeError(f"{user_line()}: append_where takes {wanted}, not {keep.dtype} and {stored.dtype}")
         inner = broadcast_shapes(keep.shape, stored.shape)
         keep, stored = keep.broadcast_to(inner), stored.broadcast_to(inner)
-        lanes = over_lanes(self.uop.shape, at.shape, inner[:-1])
-        after = self._next(Op.APPEND, (at.uop, keep.uop, stored.uop), lanes)
+        turned = lift(reverse)
+        if not turned.dtype.is_bool:
+            raise TypeError(f"{user_line()}: append_where takes a bool for reverse, not {turned.dtype}")
+        lanes = over_lanes(self.uop.shape, at.shape, inner[:-1], turned.shape)
+        after = self._next(Op.APPEND, (at.uop, keep.uop, stored.uop, turned.uop), lanes)
         return after, Tensor.of(UOp.new(Op.PROJ, int32, (after.uop,), 1, lanes))
 
     def _index(self, index: Any) -> Tensor:

@@ -16,7 +16,7 @@ from typing import Any
 from engine.frontend import tree
 from engine.frontend.arrays import LocalArray, array_root
 from engine.frontend.lanes import Wider, body_over, check_lanes, common_lanes, joined, lane_shape, laned, serial_lanes, to_shape
-from engine.frontend.printing import keep, take_prints
+from engine.frontend.printing import keep, runs_once, take_prints
 from engine.frontend.tensor import Tensor, broadcast_shapes, is_eager, lift
 from engine.frontend.trace import TraceError, current, note_line, user_line
 from engine.graph.dtypes import ArrayType, DType, int32
@@ -47,7 +47,10 @@ def _node(leaf: Any, like: UOp | None = None) -> UOp:
 
 def _results(owner: UOp, like: Sequence[UOp], shapes: Sequence[Shape]) -> list[Tensor | LocalArray]:
     """What comes out of a control-flow node: values of the types of `like`."""
-    return [_wrap(UOp.new(Op.PROJ, n.dtype, (owner,), k, s)) for k, (n, s) in enumerate(zip(like, shapes, strict=True))]
+    results = [_wrap(UOp.new(Op.PROJ, n.dtype, (owner,), k, s)) for k, (n, s) in enumerate(zip(like, shapes, strict=True))]
+    if runs_once(owner):
+        return [r.contiguous() if isinstance(r, Tensor) else r for r in results]
+    return results
 
 
 def while_loop(cond: Callable[..., Any], body: Callable[..., Any], state: Any) -> Any:
@@ -277,5 +280,6 @@ def serial(function: Callable[..., Any], *args: Any) -> Any:
     with trace.reopen(region):
         nodes = [to_shape(n, s, lanes) for n, s in zip(nodes, shapes, strict=True)]
     prints = take_prints(region)
-    node = keep(note_line(UOp.new(Op.SERIAL, None, (*nodes, *prints), RegionArg((region,), trace.region, len(nodes), lanes), lanes)), prints)
+    arg = RegionArg((region,), trace.region, len(nodes), lanes)
+    node = keep(note_line(UOp.new(Op.SERIAL, None, (*nodes, *prints), arg, lanes)), prints)
     return tree.unflatten(spec, _results(node, nodes, shapes))

@@ -28,6 +28,7 @@ from engine.frontend.eager_arrays import EagerArray, Store
 from engine.frontend.eager_ops import Array, Sizes
 from engine.frontend.eager_state import EagerState
 from engine.frontend.lanes import Wider, check_lanes, common_lanes, joined, lane_shape, laned, serial_lanes, to_shape
+from engine.frontend.printing import line
 from engine.frontend.tensor import Tensor, broadcast_shapes, lift, set_eager, set_realizer
 from engine.frontend.trace import Trace, TraceError, tracing, user_line
 from engine.graph.dtypes import DType, int32
@@ -337,7 +338,7 @@ def debug_print(format: str, where: Tensor, values: Sequence[Tensor]) -> None:
     shape = state.sizes(broadcast_shapes(where.shape, *(v.shape for v in values)))
     mask, *arrays = (np.broadcast_to(state.array(x.uop), shape) for x in (where, *values))
     for lane in map(tuple, np.argwhere(state.live_elements(shape) & mask).tolist()):
-        print(format.format(*(array[lane] for array in arrays)), file=sys.stderr)
+        print(line(format, [array[lane] for array in arrays]), file=sys.stderr)
 
 
 def vote(kind: str, value: Tensor) -> Tensor:

@@ -96,24 +96,27 @@ class EagerArray(LocalArray):
             store.put(lane, int(slot[lane]), values[lane])
         return after
 
-    def append_where(self, top: Any, mask: Any, values: Any) -> tuple[LocalArray, Tensor]:
+    def append_where(self, top: Any, mask: Any, values: Any, reverse: Any = False) -> tuple[LocalArray, Tensor]:
         """Stores those of `values` whose mask holds at top, top + 1, ...; returns the array and the new top."""
         store, at, keep = self.store, self._index(top), lift(mask)
         run, stored = store.run, lift(values, store.dtype)
         if not keep.dtype.is_bool or stored.dtype is not store.dtype:
             raise TypeError(f"{user_line()}: append_where takes a bool mask and {store.dtype} values, not {keep.dtype} and {stored.dtype}")
         inner = broadcast_shapes(keep.shape, stored.shape)
-        shape = over_lanes(self.shape, at.shape, inner[:-1])
+        turned = lift(reverse)
+        shape = over_lanes(self.shape, at.shape, inner[:-1], turned.shape)
         after = self._successor(shape)
         full, count = store.grow(run.sizes(shape)), run.sizes(inner)[-1]
         tops = np.broadcast_to(run.array(at.uop), full)
         keeps, rows = (np.broadcast_to(run.array(x.uop), (*full, count)) for x in (keep, stored))
+        turns = np.broadcast_to(run.array(turned.uop), full)
         new_tops = np.zeros(full, np.int32)
         for lane in map(tuple, np.argwhere(run.live_elements(full)).tolist()):
             slot = int(tops[lane])
             if not 0 <= slot <= self.length - count:
                 raise LaneError(lane, f"{count} elements from {slot} on do not fit a local array of {self.length}")
-            for kept, value in zip(keeps[lane], rows[lane], strict=True):
+            step = -1 if turns[lane] else 1
+            for kept, value in zip(keeps[lane][::step], rows[lane][::step], strict=True):
                 if kept:
                     store.put(lane, slot, value)
                     slot += 1

@@ -66,6 +66,12 @@ def _stack(node: UOp, sources: Sequence[Array], shape: Sizes, live: Live) -> Arr
 
 def _reduce(node: UOp, sources: Sequence[Array], shape: Sizes, live: Live) -> Array:
     op, axes = node.arg
+    if op in ("first", "last"):
+        (axis,), size = axes, sources[0].shape[axes[0]]
+        turned = np.flip(sources[0], axis) if op == "last" else sources[0]
+        place, none = turned.argmax(axis=axis, keepdims=True), size if op == "first" else -1
+        found = np.where(sources[0].any(axis=axis, keepdims=True), size - 1 - place if op == "last" else place, none)
+        return np.asarray(found, np.int32)
     return np.asarray(_REDUCE[op].reduce(sources[0], axis=axes, keepdims=True, dtype=node.dtype.numpy))
 
 

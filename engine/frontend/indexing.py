@@ -122,7 +122,7 @@ def _gather(x: t.Tensor, indices: list[tuple[int, t.Tensor]]) -> t.Tensor:
     """x with the named axes looked up by index tensors."""
     axes = tuple(axis for axis, _ in indices)
     common = t.broadcast_shapes(*(index.shape for _, index in indices))
-    if all(b - a == 1 for a, b in zip(axes, axes[1:], strict=False)):
+    if axes == tuple(range(axes[0], axes[0] + len(axes))):
         before = axes[0]
     else:  # separated by slices: NumPy puts the indexed axes in front
         before = 0
@@ -169,7 +169,7 @@ def assign(x: t.Tensor, value: Any) -> t.Tensor:
     while target.op == Op.ASSIGN:
         target = target.src[0]
     if target.op != Op.BUFFER:
-        raise trace.TraceError(f"{user_line()}: assign to a computed Tensor; only memory can be assigned (an argument, or a realized Tensor)")
+        raise trace.TraceError(f"{user_line()}: assign to a computed Tensor; only memory can be assigned: an argument, a realized Tensor")
     if target.arg.kind == "parameter":
         raise trace.TraceError(f"{user_line()}: assign to a number argument; only a Tensor has memory, so pass a Tensor")
     if trace.current().jit and target.arg.kind != "argument":

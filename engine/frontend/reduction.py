@@ -76,13 +76,13 @@ def arg_reduce(op: str, x: t.Tensor, axis: Any, keepdims: bool) -> t.Tensor:
     return reduce(Op.MIN, hit.where(position, beyond), axis, keepdims)
 
 
-def first_true(x: t.Tensor, axis: int, keepdims: bool) -> t.Tensor:
-    """int32 position of the first True of a bool Tensor along one axis (of static size), that size where there is none."""
+def position_of_true(which: str, x: t.Tensor, axis: int, keepdims: bool) -> t.Tensor:
+    """int32 position of the "first" or "last" True of a bool Tensor along one axis of static size n; n or -1 where there is none."""
     if not x.dtype.is_bool:
-        raise TypeError(f"{user_line()}: first_true of {x.dtype}; it takes a bool Tensor")
+        raise TypeError(f"{user_line()}: {which}_true of {x.dtype}; it takes a bool Tensor")
     axis = normal_axis(axis, x.ndim)
     if isinstance(x.shape[axis], UOp):
-        raise ValueError(f"{user_line()}: first_true along a dynamic size")
+        raise ValueError(f"{user_line()}: {which}_true along a dynamic size")
     kept = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
-    result = t.Tensor.of(UOp.new(Op.REDUCE, dtypes.int32, (x.uop,), ("first", (axis,)), kept))
+    result = t.Tensor.of(UOp.new(Op.REDUCE, dtypes.int32, (x.uop,), (which, (axis,)), kept))
     return result if keepdims else reshape(result, (*x.shape[:axis], *x.shape[axis + 1 :]))

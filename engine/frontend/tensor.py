@@ -56,7 +56,7 @@ class Tensor:
     compilation, as in `Tensor(picture, dims=("height", "width"))`. Raises TypeError for data that is no number.
     """
 
-    __slots__ = ("uop", "generation", "__weakref__")
+    __slots__ = ("__weakref__", "generation", "uop")
     __array_priority__ = 1000
     uop: UOp
     generation: int | None
@@ -491,7 +491,11 @@ class Tensor:
 
     def first_true(self, axis: int = -1, keepdims: bool = False) -> Tensor:
         """int32 position of the first True along one axis, the axis' size where there is none."""
-        return reduction.first_true(self, axis, keepdims)
+        return reduction.position_of_true("first", self, axis, keepdims)
+
+    def last_true(self, axis: int = -1, keepdims: bool = False) -> Tensor:
+        """int32 position of the last True along one axis, -1 where there is none."""
+        return reduction.position_of_true("last", self, axis, keepdims)
 
     def __getitem__(self, key: Any) -> Tensor:
         return indexing.getitem(self, key)

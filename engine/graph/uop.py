@@ -61,7 +61,7 @@ class Op:
     PROJ = "proj"  # src: a control-flow node; arg: k
     ARRAY_SET = "array_set"  # src: array, index, value; arg: (region, sequence)
     ARRAY_GET = "array_get"  # src: array, index; arg: (region, sequence)
-    APPEND = "append"  # src: array, top, mask, values (one inner axis); arg: (region, sequence); PROJ 0: array, 1: new top
+    APPEND = "append"  # src: array, top, mask, values (one inner axis), reverse; arg: (region, sequence); PROJ 0: array, 1: new top
     VOTE = "vote"  # src: value; arg: (kind, region, sequence)
     PRINT = "print"  # src: mask, values; arg: (format, region, sequence)
     # kernel level only

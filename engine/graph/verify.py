@@ -43,7 +43,7 @@ ARITY = {
     **dict.fromkeys((*VIEWS, *UNARY, Op.REDUCE, Op.CONTIGUOUS, Op.PROJ, Op.VOTE, Op.SPLIT, Op.ACROSS), 1),
     **dict.fromkeys((*BINARY, Op.ASSIGN, Op.ARRAY_GET), 2),
     **dict.fromkeys((*TERNARY, Op.ARRAY_SET), 3),
-    Op.APPEND: 4,
+    Op.APPEND: 5,
 }
 _AT_LEAST = {Op.STACK: 1, Op.GATHER: 2, Op.SCATTER: 3, Op.PRINT: 1}
 _BITS = frozenset({Op.AND, Op.OR, Op.XOR, Op.NOT})
@@ -304,8 +304,8 @@ def _stack(node: UOp, fail: Fail) -> None:
 def _reduce(node: UOp, fail: Fail) -> None:
     op, axes, *parts = node.arg
     inside = node.src[0].shape
-    taken, made = (bool_, int32) if op == "first" else (node.dtype, node.dtype)  # the position of the first True
-    if (op not in _REDUCERS and op != "first") or node.src[0].dtype is not taken or node.dtype is not made:
+    taken, made = (bool_, int32) if op in ("first", "last") else (node.dtype, node.dtype)  # the position of a True
+    if (op not in _REDUCERS and op not in ("first", "last")) or node.src[0].dtype is not taken or node.dtype is not made:
         fail(f"a reduction by {op} of {node.src[0].dtype} is not {node.dtype}")
     if not all(0 <= a < len(inside) for a in axes):
         fail(f"axes {axes} of {inside}")

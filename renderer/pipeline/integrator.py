@@ -101,7 +101,11 @@ def path_trace(scene: SceneData, ray: Ray, rng: Rng, max_depth: int) -> PathResu
         return alive
 
     def step(path: PathState) -> PathState:
-        hit = scene.bvh.closest(path.ray, _FAR)
+        if scene.bvh.form == "packet":
+            hit = scene.bvh.closest(path.ray, _FAR)
+        else:  # the camera's rays are alike, those that scattered are not
+            from_camera = path.segment == 1
+            hit = cond(from_camera, lambda: scene.bvh.closest_alike(path.ray, _FAR), lambda: scene.bvh.closest(path.ray, _FAR))
 
         def missed(path: PathState) -> PathState:
             seen = path.radiance + path.throughput * Vec3(*SKY) if scene.sky else path.radiance

@@ -87,7 +87,8 @@ def upload(scene: Scene, *, group: int, packet: bool | None = None) -> Uploaded:
     data = _tables(scene, soup, bvh, together)
     done = time.perf_counter()
     tree = data.bvh
-    arrays = [tree.bounds, tree.child, tree.leaf_vertices, tree.leaf_count, tree.box, data.slot, data.triangle, data.material]
+    arrays = [tree.bounds, tree.child, tree.child_count, tree.axis, tree.leaf_vertices, tree.leaf_count, tree.box]
+    arrays += [data.slot, data.triangle, data.material]
     if data.lights is not None:
         arrays += [data.lights.probability, data.lights.alias, data.lights.rows]
     total = sum(t.size * t.dtype.itemsize for t in arrays)
@@ -124,6 +125,8 @@ def _tables(scene: Scene, soup: TriangleSoup, bvh: WideBVH, together: bool) -> S
     device = DeviceBVH(
         Tensor(_widened(bvh)),
         Tensor(bvh.child),
+        Tensor((~bvh.empty).sum(axis=1, dtype=np.int32)),
+        Tensor(_sorted_along(bvh)),
         Tensor(np.where(bvh.leaf_triangle[:, None, :] < 0, np.float32(np.nan), bvh.leaf_vertices)),  # padding covers nothing
         Tensor(bvh.leaf_count),
         Tensor(_box(soup)),
@@ -133,6 +136,14 @@ def _tables(scene: Scene, soup: TriangleSoup, bvh: WideBVH, together: bool) -> S
         form="packet" if together else "serial",
     )
     return SceneData(device, Tensor(bvh.leaf_triangle.reshape(-1)), Tensor(triangle), Tensor(material), lights, sky=lights is None)
+
+
+def _sorted_along(bvh: WideBVH) -> NDArray[np.int32]:
+    """int32[nodes]: the axis along which each node's children are sorted, that of its longest side."""
+    low = np.where(bvh.empty[:, None, :], np.inf, bvh.bounds[:, :3]).min(axis=2)
+    high = np.where(bvh.empty[:, None, :], -np.inf, bvh.bounds[:, 3:]).max(axis=2)
+    longest: NDArray[np.intp] = np.argmax(np.nan_to_num(high - low, neginf=0.0), axis=1)
+    return longest.astype(np.int32)
 
 
 def _stack_size(bound: int) -> int:

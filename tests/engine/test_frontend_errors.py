@@ -278,7 +278,7 @@ def test_memory_is_written_outside_of_bodies_and_only_memory() -> None:
         for_loop(I, lambda i, s: s.scatter(I, 1), X)
     with refused(TraceError, "assign inside a control-flow body; return the value and assign it outside"):
         cond(X > 1, lambda: X.assign(X + 1), lambda: X)
-    with refused(TraceError, "assign to a computed Tensor; only memory can be assigned (an argument, or a realized Tensor)"):
+    with refused(TraceError, "assign to a computed Tensor; only memory can be assigned: an argument, a realized Tensor"):
         (X + 1).assign(X)
     with refused(TypeError, "assign of float32 to int32 memory; cast() it first"):
         I.assign(X)

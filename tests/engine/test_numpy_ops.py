@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.graph import dtypes
+from engine.graph import dtypes, numpy_ops
 from engine.graph.dtypes import DType
-from engine.graph.uop import ELEMENTWISE, Op
-from engine.graph import numpy_ops
 from engine.graph.numpy_ops import evaluate
+from engine.graph.uop import ELEMENTWISE, Op
 
 INTS = [d for d in dtypes.ALL.values() if d.is_int]
 FLOATS = [d for d in dtypes.ALL.values() if d.is_float]

@@ -16,8 +16,10 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import Any
 
+from engine.compiler.emit.llvm_append import append
 from engine.compiler.emit.llvm_memory import Memory
 from engine.compiler.emit.llvm_ops import Operations, literal, memory_type, scalar_type, suffix, vector
+from engine.compiler.emit.llvm_print import comments, debug_print, prints_of
 from engine.compiler.emit.llvm_walk import emit_walk
 from engine.compiler.kernel import Block, BranchItem, Item, Kernel, LoopItem, SerialItem
 from engine.compiler.uniform import Uniformity, captured
@@ -73,6 +75,7 @@ class Emitter:
         self.dims = {name: f"%dim{i}" for i, name in enumerate(dim_names(kernel))}
         self.arrays: dict[UOp, str] = {}
         self.array_masks: dict[UOp, str | None] = {}  # the mask under which each array was made
+        self.prints = prints_of(kernel)
         self.int32 = int32
         self.ops = Operations(self.emit, self.declare, contract)
         self.memory = Memory(self)
@@ -218,7 +221,8 @@ class Emitter:
         elif op == Op.ARRAY_SET:
             self.memory.array_set(node)
         elif op == Op.APPEND:
-            self.memory.append(node)
+            root = self.uniform.storage[node.src[0]]
+            append(self, node, root.dtype.dtype, self.arrays[root])
         elif op == Op.PROJ:
             pass  # APPEND named its new top
         elif op == Op.VOTE:
@@ -231,7 +235,7 @@ class Emitter:
         elif op == Op.IOTA:
             self.names[node] = "<" + ", ".join(f"i32 {k}" for k in range(node.dtype.count)) + ">"
         elif op == Op.PRINT:
-            self.memory.debug_print(node)
+            debug_print(self, node)
         elif op != Op.LANE:  # LANE: the walk has named it
             raise AssertionError(f"no LLVM for {node!r}")
 
@@ -503,6 +507,9 @@ class Emitter:
         if op == "first":
             index = self.ops.call(f"llvm.cttz.i{count}", f"i{count}", (f"i{count}", bits), ("i1", "false"))
             return self._to_i32(index, count)
+        if op == "last":
+            above = self.ops.call(f"llvm.ctlz.i{count}", f"i{count}", (f"i{count}", bits), ("i1", "false"))
+            return self.emit(f"sub i32 {count - 1}, {self._to_i32(above, count)}")
         if op == "count":
             return self._to_i32(self.ops.call(f"llvm.ctpop.i{count}", f"i{count}", (f"i{count}", bits)), count)
         return self._to_i32(bits, count)
@@ -529,7 +536,7 @@ class Emitter:
         signature = f"define void @{self.kernel.name}(ptr %buffers, ptr %dims, i64 %first, i64 %last) #0 {{"
         attributes = 'attributes #0 = { nounwind "min-legal-vector-width"="512" "prefer-vector-width"="512" }'
         body = [signature, "entry:", *opening, *self.allocas, *self.lines, "  ret void", "}"]
-        return "\n".join([*self.globals, *self.declarations, "", *body, "", attributes, "!0 = !{}", ""])
+        return "\n".join([*comments(self.kernel), *self.globals, *self.declarations, "", *body, "", attributes, "!0 = !{}", ""])
 
 
 def emit(kernel: Kernel, width: int, contract: bool = True) -> str:

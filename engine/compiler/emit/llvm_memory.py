@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from engine.compiler.emit.llvm_interleave import CHANNELS, backwards, mask_of, merged, separated
-from engine.compiler.emit.llvm_ops import memory_type, scalar_type, suffix, vector
+from engine.compiler.emit.llvm_ops import memory_type, suffix, vector
 from engine.graph.dtypes import ArrayType, DType, int32
 from engine.graph.uop import Op, UOp
 
@@ -391,23 +391,6 @@ class Memory:
     def _is_narrower(self, node: UOp, root: UOp) -> bool:
         return self.e.array_masks.get(root) != self.e.mask
 
-    def append(self, node: UOp) -> None:
-        """An APPEND inside `serial`: the wanted values side by side, then one full store."""
-        e = self.e
-        root = e.uniform.storage[node.src[0]]
-        dtype, _, _ = self._layout(root)
-        top, keep, values = node.src[1:]
-        count = values.dtype.count
-        t, kind = vector(scalar_type(dtype), count), memory_type(dtype)
-        name = f"llvm.experimental.vector.compress.{suffix(dtype, count)}"
-        packed = e.ops.call(name, t, (t, e.raw(values)), (vector("i1", count), e.raw(keep)), (t, "poison"))
-        at = e.emit(f"getelementptr {kind}, ptr {e.arrays[root]}, i32 {e.raw(top)}")
-        e.line(f"store {vector(kind, count)} {self._to_memory(dtype, count, packed)}, ptr {at}, align {dtype.itemsize}")
-        bits = e.emit(f"bitcast <{count} x i1> {e.raw(keep)} to i{count}")
-        number = e.ops.call(f"llvm.ctpop.i{count}", f"i{count}", (f"i{count}", bits))
-        number = number if count == 32 else e.emit(f"{'zext' if count < 32 else 'trunc'} i{count} {number} to i32")
-        e.names[UOp.new(Op.PROJ, int32, (node,), 1)] = e.emit(f"add i32 {e.raw(top)}, {number}")
-
     # ---- values of lanes, one after another ----
 
     def spill(self, value: UOp) -> str:
@@ -438,6 +421,3 @@ class Memory:
         e = self.e
         t = vector(memory_type(dtype), e.width)
         return self._from_memory(dtype, e.width, e.emit(f"load {t}, ptr {slot}, align {min(64, dtype.itemsize * e.width)}"))
-
-    def debug_print(self, node: UOp) -> None:
-        """Prints are for the interpreter; here they are left out."""

@@ -7,8 +7,10 @@ in the disk cache across processes.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,9 +20,12 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from engine.compiler.emit.llvm import dim_names, emit
+from engine.compiler.emit.llvm_print import PRINT, RECORD, prints_of
 from engine.compiler.emit.llvm_walk import workgroups
 from engine.compiler.kernel import Kernel
 from engine.compiler.target import Target
+from engine.frontend.printing import line
+from engine.graph.uop import UOp
 from engine.runtime import events
 from engine.runtime.cache import Cache, digest
 from engine.runtime.device import DeviceError, LaunchRequest
@@ -29,6 +34,28 @@ from engine.runtime.devices.native_host import host
 from engine.runtime.devices.native_pool import Launch, LaunchTable, Pool
 
 _PIECES = 24  # chunks a thread should find in a launch, so that all end at about the same time
+
+
+_PRINTER = ctypes.CFUNCTYPE(None, ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p)
+
+
+class Printer:
+    """What a kernel's debug_prints call, on whichever thread they run. It lives as long as the code that calls it."""
+
+    def __init__(self, prints: Sequence[UOp]) -> None:
+        self.formats: list[str] = [node.arg[0] for node in prints]
+        self.types = [[value.dtype.numpy for value in node.src[1:]] for node in prints]
+        self._function = _PRINTER(self._print)
+        self.address = ctypes.cast(self._function, ctypes.c_void_p).value or 0
+
+    def _print(self, number: int, lanes: int, records: int) -> None:
+        """The lines of one group."""
+        columns = [
+            np.frombuffer(ctypes.string_at(records + k * RECORD, RECORD), kind) for k, kind in enumerate(self.types[number])
+        ]
+        live = [lane for lane in range(lanes.bit_length()) if lanes >> lane & 1]
+        if live:
+            print("\n".join(line(self.formats[number], [column[lane] for column in columns]) for lane in live), file=sys.stderr)
 
 
 @dataclass
@@ -41,6 +68,7 @@ class CpuProgram:
     dims: list[str]
     cached: bool
     seconds: float
+    printer: Printer | None = None
 
 
 class CpuPlan:
@@ -119,7 +147,7 @@ class CpuDevice:
         key = digest("cpu", ir, self.host.triple, self.host.cpu, self.host.features, llvm.llvm_version_info, PASSES, self.optimise)
         known = self._programs.get(key)
         if known is not None:
-            return CpuProgram(kernel, known.library, known.address, known.dims, True, time.perf_counter() - started)
+            return CpuProgram(kernel, known.library, known.address, known.dims, True, time.perf_counter() - started, known.printer)
         events.show(4, f"source of {kernel.name}\n{ir}")
         data = self.cache.get(key)
         cached = data is not None
@@ -129,12 +157,14 @@ class CpuDevice:
         if events.debug_level() >= 6:
             listing = assembly(ir, name=kernel.name, optimise=self.optimise, target=self.host)
             events.show(6, f"assembly of {kernel.name}\n{listing}\n{resources(kernel.name, listing)}")
-        library = load_object(data)
+        prints = prints_of(kernel)
+        printer = Printer(prints) if prints else None
+        library = load_object(data, {PRINT: printer.address} if printer is not None else None)
         seconds = time.perf_counter() - started
         events.record("cache_hit" if cached else "compile", kernel=kernel.name, seconds=seconds)
         if not cached:
             events.record("cache_miss", kernel=kernel.name)
-        program = CpuProgram(kernel, library, library.address(kernel.name), dim_names(kernel), cached, seconds)
+        program = CpuProgram(kernel, library, library.address(kernel.name), dim_names(kernel), cached, seconds, printer)
         self._programs[key] = program
         return program
 

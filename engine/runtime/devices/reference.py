@@ -24,6 +24,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from engine.compiler.kernel import Block, BranchItem, Item, Kernel, LoopItem, SerialItem, item_inputs
+from engine.frontend.printing import line
 from engine.graph import numpy_ops
 from engine.graph.dtypes import DType
 from engine.graph.uop import ELEMENTWISE, Op, UOp, size_value
@@ -309,9 +310,11 @@ class _Run:
         """Values under the mask side by side from `top` on; T slots are stored whole, so what follows is junk."""
         array: PrivateArray = frame.get(node.src[0])
         top = frame.full(node.src[1])
-        count = max(part.dtype.count for part in node.src[2:])
+        count = max(part.dtype.count for part in node.src[2:4])
         shape = (frame.lanes, count)
-        mask, values = (np.broadcast_to(_vector(frame.get(part)), shape) for part in node.src[2:])
+        mask, values = (np.broadcast_to(_vector(frame.get(part)), shape) for part in node.src[2:4])
+        turned = frame.full(node.src[4])[:, None]
+        mask, values = (np.where(turned, part[:, ::-1], part) for part in (mask, values))
         if self.check:
             bad = (top < 0) | (top.astype(np.int64) + count > array.length)
             if bad.any():
@@ -351,6 +354,8 @@ class _Run:
             result = (value.astype(np.uint32) << np.arange(count, dtype=np.uint32)).sum(axis=1)
         elif op == "first":
             result = np.where(value.any(axis=1), value.argmax(axis=1), count)
+        elif op == "last":
+            result = np.where(value.any(axis=1), count - 1 - value[:, ::-1].argmax(axis=1), -1)
         else:
             result = value[:, 0]
             for k in range(1, count):  # from the left, so that a float sum has one meaning
@@ -360,7 +365,7 @@ class _Run:
     def _print(self, node: UOp, frame: Frame) -> None:
         mask, *values = (frame.full(part) for part in node.src)
         for row in np.flatnonzero(mask):
-            print(node.arg[0].format(*(value[row] for value in values)), file=sys.stderr)
+            print(line(node.arg[0], [value[row] for value in values]), file=sys.stderr)
 
 
 def _operands(nodes: Iterable[UOp], frame: Frame, count: int) -> list[Array]:
