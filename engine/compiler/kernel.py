@@ -8,6 +8,7 @@
 
 Items of a block run in order. An item is a `UOp` of the kernel level or one of the structures above. Constants, buffers and
 DIMs are no items: they are written where they are used. Each value is placed in exactly one block, which dominates its uses.
+A GATHER is a look-up among constants (its sources: the index, the constants).
 
 Private arrays are updated in place. Every version of an array (ARRAY, ARRAY_SET, APPEND, a LOOPVAR or RESULT of an
 `ArrayType`) names the same storage, the one of the ARRAY at its beginning; the order of items is the order of the updates,
@@ -23,6 +24,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from engine.frontend.trace import line_of, note_argument
 from engine.graph.dtypes import DType
 from engine.graph.uop import BufferArg, Op, Shape, UOp
 
@@ -111,8 +113,8 @@ class Kernel:
 
     walk: "linear" (one lane axis, neighbours side by side), "rows" (the last axis across the group, the others uniform) or
     "tiles" (two axes, square tiles across the group). `ordered`: lanes must run in row order, one after another (scatter).
-    `stats`: "density" (operations a lane), "prints" (number of debug_prints, where there are some: such a kernel needs the process that
-    traced it).
+    `stats`: "density" (operations a lane); "prints" and "checks" (how many debug_prints and checked accesses there are, where there are
+    some: the machine code of such a kernel calls back into the process that traced it).
     """
 
     name: str
@@ -133,6 +135,14 @@ class Kernel:
             yield block
             for item in reversed(block.items):
                 stack.extend(reversed(inner_blocks(item)))
+
+
+def same_line(node: UOp, source: UOp) -> UOp:
+    """`node`, for errors made at the user's line that made `source`."""
+    line = line_of(source)
+    if line is not None and line_of(node) is None:
+        note_argument(node, line)
+    return node
 
 
 def inner_blocks(item: Item) -> list[Block]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from itertools import product as combinations
 from typing import Any
 
-from engine.compiler.kernel import Kernel
+from engine.compiler.kernel import Kernel, same_line
 from engine.compiler.lower_control import Control
 from engine.compiler.lower_core import COST, Answer, Index, NeedsCut, Request, constant
 from engine.compiler.lower_movement import Movement
@@ -57,7 +57,7 @@ class Lowerer(Movement, Reductions, Control):
             rest = tuple(constant(k) for k in place)
             written = self.value(value, (*self.axes, *rest))
             address = self.flatten(buffer.shape, (*at, *rest))
-            self.stores.append(UOp.new(Op.STORE, None, (buffer, address, written), mode))
+            self.stores.append(same_line(UOp.new(Op.STORE, None, (buffer, address, written), mode), node))
 
     def value(self, node: UOp, index: Index, gate: UOp | None = None, pin: int = 0) -> UOp:
         """The element of `node` at `index` (valid only where `gate` holds); loads stay inside region `pin`."""

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Generator
 from itertools import product as combinations
 
+from engine.compiler.kernel import same_line
 from engine.compiler.lower_core import COST, Answer, Core, Index, Instance, NeedsCut, Request, constant
 from engine.compiler.place import Component
 from engine.frontend.trace import TraceError, line_of
 from engine.graph.dtypes import ArrayType, DType, bool_, int32
 from engine.graph.uop import Op, RegionArg, UOp
 
+_SELECTED = 4  # constants up to which one of them is selected, not read from a table
 ONLY_TABLES = "only tables can be read at computed places"
 Picking = Generator[Request, UOp, tuple[Component, Index]]  # asks, then gives a component and what is to be picked from it
 
@@ -36,10 +38,17 @@ class Control(Core):
             value = yield i, at if i.shape else (), gate, pin
             looked_up.append(value if value.dtype.scalar is int32 else self.make(Op.CAST, int32, value))
         inside = (*index[:before], *looked_up, *index[before + rank :])
+        if gate is None and len(inside) == 1 and _is_constant(table):
+            where = looked_up[0]
+            return same_line(UOp.new(Op.GATHER, table.dtype.vec(where.dtype.count), (where, *table.src), ((), 0), ()), node)
         if not table.scope and table not in self.materialized and table.op != Op.BUFFER and self.cost(table) > COST:
             raise NeedsCut(table, "a table that is computed and then looked up")
         own = max(pin, self.by_region[region][1].number if region in self.by_region else 0, 1)
-        return (yield table, inside, gate, own)
+        value = yield table, inside, gate, own
+        for part in (value, *value.src):
+            if part.op == Op.LOAD:
+                same_line(part, node)
+        return value
 
     # ---- control flow ----
 
@@ -164,6 +173,9 @@ class Control(Core):
     def _loopvar(self, request: Request) -> Answer:
         node, index, _, _ = request
         instance, _ = self.by_region[node.arg[0]]
+        if instance.node.op == Op.SWITCH:  # in an arm: what the switch is decided by
+            assert instance.region.condition is not None
+            return instance.region.condition
         depth = len(instance.lanes)
         if index[:depth] != instance.lanes:
             raise TraceError(f"{line_of(instance.node) or 'a loop'}: a body reads another lane's state; {ONLY_TABLES}")
@@ -223,7 +235,7 @@ class Control(Core):
         parts = []
         for source in (array, at, value):
             parts.append((yield source, self._lanes_of(source, index), None, 0))
-        return UOp.new(Op.ARRAY_SET, node.dtype, tuple(parts), (self._region_number(node.arg[0]), node.arg[1]), ())
+        return same_line(UOp.new(Op.ARRAY_SET, node.dtype, tuple(parts), (self._region_number(node.arg[0]), node.arg[1]), ()), node)
 
     def _lanes_of(self, source: UOp, index: Index) -> Index:
         return index if source.shape else ()
@@ -233,7 +245,7 @@ class Control(Core):
         parts = []
         for source in node.src:
             parts.append((yield source, self._lanes_of(source, index), None, 0))
-        return UOp.new(Op.ARRAY_GET, node.dtype, tuple(parts), (self._region_number(node.arg[0]), node.arg[1]), ())
+        return same_line(UOp.new(Op.ARRAY_GET, node.dtype, tuple(parts), (self._region_number(node.arg[0]), node.arg[1]), ()), node)
 
     def _append(self, request: Request) -> Answer:
         node, index, gate, _ = request
@@ -254,7 +266,7 @@ class Control(Core):
                 keep = UOp.new(Op.WHERE, bool_.vec(width), (UOp.new(Op.EQ, bool_.vec(width), (zero, zero)), keep, keep))
             if stored.dtype.count == 1:
                 stored = UOp.new(Op.WHERE, stored.dtype.vec(width), (UOp.new(Op.EQ, bool_.vec(width), (zero, zero)), stored, stored))
-            return UOp.new(Op.APPEND, node.dtype, (version, at, keep, stored, turned), (region, node.arg[1]), ())
+            return same_line(UOp.new(Op.APPEND, node.dtype, (version, at, keep, stored, turned), (region, node.arg[1]), ()), node)
         for k in range(width):
             keep = yield mask, (*index, constant(k)), None, 0
             stored = yield values, (*index, constant(k)), None, 0
@@ -263,6 +275,7 @@ class Control(Core):
                 keep = self.make(Op.WHERE, bool_, turned, (yield mask, other, None, 0), keep)
                 stored = self.make(Op.WHERE, stored.dtype, turned, (yield values, other, None, 0), stored)
             version = UOp.new(Op.ARRAY_SET, node.dtype, (version, at, stored), (region, node.arg[1] + k / width), ())
+            same_line(version, node)
             at = self.add(at, self.make(Op.CAST, int32, keep))
         self.memo[(node, index, gate, -2)] = at
         return version
@@ -279,3 +292,8 @@ class Control(Core):
 
     def _must_be_stored(self, request: Request) -> UOp:
         raise NeedsCut(request[0], "writes to computed places")
+
+
+def _is_constant(table: UOp) -> bool:
+    """True for a list of constants that is long enough to be read from memory."""
+    return table.op == Op.STACK and len(table.src) > _SELECTED and all(s.op == Op.CONST for s in table.src)

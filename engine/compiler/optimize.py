@@ -8,7 +8,7 @@ i * n + j is one node, and what is left of i and j once that node is replaced te
 
 from __future__ import annotations
 
-from engine.compiler.kernel import BranchItem, Kernel, LoopItem, SerialItem
+from engine.compiler.kernel import BranchItem, Kernel, LoopItem, SerialItem, same_line
 from engine.compiler.place import Region
 from engine.compiler.target import Target
 from engine.compiler.uniform import Uniformity
@@ -73,7 +73,7 @@ def _replaced(roots: list[UOp], known: dict[UOp, UOp]) -> list[UOp]:
             made[node] = known[node]
             continue
         sources = tuple(made[s] for s in node.src)
-        made[node] = node if sources == node.src else SIMPLIFY.simplify(node.replace(src=sources))
+        made[node] = node if sources == node.src else same_line(SIMPLIFY.simplify(node.replace(src=sources)), node)
     return [made[r] for r in roots]
 
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.compiler.kernel import Block, BranchItem, Item, Kernel, KernelBuffer, LoopItem, LoopVar, SerialItem, is_inline
+from engine.compiler.kernel import Block, BranchItem, Item, Kernel, KernelBuffer, LoopItem, LoopVar, SerialItem, is_inline, same_line
 from engine.graph.dtypes import ArrayType
 from engine.graph.uop import EFFECTS, Op, Shape, UOp
 
@@ -289,7 +289,7 @@ def _drop_invariant_state(regions: dict[int, Region], stores: list[UOp]) -> list
                 changed[node] = renewed(target) if target is not node else node
             else:
                 sources = tuple(changed[s] for s in node.src)
-                changed[node] = node if sources == node.src else node.replace(src=sources)
+                changed[node] = node if sources == node.src else same_line(node.replace(src=sources), node)
         return changed[root]
 
     for region in regions.values():
@@ -298,7 +298,7 @@ def _drop_invariant_state(regions: dict[int, Region], stores: list[UOp]) -> list
         for c in region.components:
             c.init, c.next = renewed(c.init), renewed(c.next)
             c.values = tuple(renewed(v) for v in c.values)
-    return [s.replace(src=tuple(v if v.op == Op.BUFFER else renewed(v) for v in s.src)) for s in stores]
+    return [same_line(s.replace(src=tuple(v if v.op == Op.BUFFER else renewed(v) for v in s.src)), s) for s in stores]
 
 
 def build_kernel(

@@ -12,7 +12,7 @@ from engine.compiler.kernel import Block, BranchItem, Kernel, LoopItem
 from engine.graph.uop import EFFECTS, BufferArg, Op, UOp, toposort
 
 _INFIX = {Op.ADD: "+", Op.SUB: "-", Op.MUL: "*", Op.IDIV: "//"}
-_NUMBERED = EFFECTS | {Op.ARRAY, Op.LOAD, Op.RESULT, Op.LOOPVAR, Op.IOTA}  # their `arg` holds numbers of regions
+_NUMBERED = EFFECTS | {Op.ARRAY, Op.LOAD, Op.RESULT, Op.LOOPVAR, Op.IOTA, Op.GATHER}  # their `arg` holds numbers of regions
 
 
 def size_text(size: object) -> str:

@@ -110,7 +110,7 @@ class Uniformity:
                 self._mark(v.result)
 
     def _branch(self, branch: BranchItem, serial: bool) -> None:
-        divergent = not serial and self.varies(branch.selector)
+        divergent = not serial and len(branch.arms) > 1 and self.varies(branch.selector)
         if divergent and branch not in self.divergent:
             self.divergent.add(branch)
             self._changed = True

@@ -23,7 +23,7 @@ from engine.graph.verify import Describe, VerifyError, check_node, failing
 
 _WALKS = {"linear": 0, "rows": 2, "tiles": 2}  # lane axes that a walk needs at least
 _MODES = ("set", "add", "min", "max")
-_ITEMS = ELEMENTWISE | EFFECTS | {Op.LANE, Op.IOTA, Op.LOAD, Op.STORE, Op.SPLIT, Op.ACROSS, Op.ARRAY, Op.PROJ}
+_ITEMS = ELEMENTWISE | EFFECTS | {Op.LANE, Op.IOTA, Op.LOAD, Op.GATHER, Op.STORE, Op.SPLIT, Op.ACROSS, Op.ARRAY, Op.PROJ}
 
 
 def verify_kernel(kernel: Kernel, stage: str, describe: Describe = repr) -> None:
@@ -191,6 +191,10 @@ class _Verifier:
                 fail("IOTA is an int32 vector, inside serial or in the prelude")
         elif node.op in (Op.LOAD, Op.STORE):
             self.access(node)
+        elif node.op == Op.GATHER:
+            index, *rows = node.src
+            if index.dtype.scalar is not int32 or any(r.op != Op.CONST or r.dtype is not node.dtype.scalar for r in rows):
+                fail("a look-up among constants has an int32 index, and rows of its type")
         elif node.op in (Op.SPLIT, Op.ACROSS):
             source = node.src[0].dtype
             if source.count < 2 or (node.op == Op.SPLIT and not 0 <= node.arg < source.count):

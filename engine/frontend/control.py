@@ -15,10 +15,11 @@ from typing import Any
 
 from engine.frontend import tree
 from engine.frontend.arrays import LocalArray, array_root
+from engine.frontend.control_merge import Arms
 from engine.frontend.lanes import Wider, body_over, check_lanes, common_lanes, joined, lane_shape, laned, serial_lanes, to_shape
 from engine.frontend.printing import keep, runs_once, take_prints
 from engine.frontend.tensor import Tensor, broadcast_shapes, is_eager, lift
-from engine.frontend.trace import TraceError, current, note_line, user_line
+from engine.frontend.trace import TraceError, current, next_number, note_line, user_line
 from engine.graph.dtypes import ArrayType, DType, int32
 from engine.graph.uop import Op, RegionArg, Shape, UOp
 
@@ -162,7 +163,10 @@ def cond(predicate: Any, then: Callable[..., Any], otherwise: Callable[..., Any]
 
 
 def switch(index: Any, functions: Sequence[Callable[..., Any]], *args: Any) -> Any:
-    """functions[index](*args), per lane; an index beyond the ends takes the nearest function. All return one structure."""
+    """functions[index](*args), per lane; an index beyond the ends takes the nearest function. All return one structure.
+
+    Functions that do the same but for constants become one, and these constants data of each case (see `control_merge`).
+    """
     if is_eager():
         from engine.frontend import eager
 
@@ -172,7 +176,8 @@ def switch(index: Any, functions: Sequence[Callable[..., Any]], *args: Any) -> A
         raise TraceError(f"{user_line()}: switch() takes an integer index, not {selector.dtype}")
     if not functions:
         raise TraceError(f"{user_line()}: switch() of no functions")
-    return _branch(Op.SWITCH, selector.cast(int32), tuple(functions), args)
+    last = min(len(functions) - 1, int(selector.dtype.max))
+    return _branch(Op.SWITCH, selector.clip(0, last).cast(int32), tuple(functions), args)
 
 
 def _branch(op: str, selector: Tensor, functions: tuple[Callable[..., Any], ...], args: tuple[Any, ...]) -> Any:
@@ -196,11 +201,13 @@ def _record_branch(op: str, selector: Tensor, functions: tuple[Callable[..., Any
     trace = current()
     before, after = dict(trace.consumed), dict(trace.consumed)
     regions: list[int] = []
+    places: list[int] = []
     arms: list[list[UOp]] = []
     given: list[list[Any]] = []
     first: tuple[Any, list[str]] | None = None
     for function in functions:
         trace.consumed = dict(before)
+        places.append(next_number())
         with trace.enter("arm") as region, body_over(lanes):
             leaves, spec, paths = tree.flatten(function(*args), _is_leaf)
             nodes = [_node(leaf) for leaf in leaves]
@@ -222,10 +229,14 @@ def _record_branch(op: str, selector: Tensor, functions: tuple[Callable[..., Any
         raise Wider(common_lanes(shapes))
     with trace.reopen(*regions):
         with_shapes = [[to_shape(n, s, lanes) for n, s in zip(arm, shapes, strict=True)] for arm in arms]
-    arg = RegionArg(tuple(regions), trace.region, len(shapes), lanes)
     chosen = to_shape(selector.uop, lanes, lanes)
     prints = take_prints(*regions)
-    node = keep(note_line(UOp.new(op, None, (chosen, *(n for arm in with_shapes for n in arm), *prints), arg, lanes)), prints)
+    if op == Op.SWITCH and not prints:
+        node = Arms(with_shapes, regions, places, lanes).switch(chosen, trace.region)
+    else:
+        arg = RegionArg(tuple(regions), trace.region, len(shapes), lanes)
+        node = UOp.new(op, None, (chosen, *(n for arm in with_shapes for n in arm), *prints), arg, lanes)
+    node = keep(note_line(node), prints)
     for arm in arms:
         for n in arm:
             if isinstance(n.dtype, ArrayType) and n not in trace.consumed:

@@ -245,7 +245,8 @@ def switch(index: Any, functions: Sequence[Function], *args: Any) -> Any:
         raise TraceError(f"{user_line()}: switch() takes an integer index, not {selector.dtype}")
     if not functions:
         raise TraceError(f"{user_line()}: switch() of no functions")
-    return _branch("switch", selector.cast(int32).clip(0, len(functions) - 1), tuple(functions), args)
+    last = min(len(functions) - 1, int(selector.dtype.max))
+    return _branch("switch", selector.clip(0, last).cast(int32), tuple(functions), args)
 
 
 def serial(function: Function, *args: Any) -> Any:

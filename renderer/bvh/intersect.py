@@ -19,7 +19,7 @@ DONE = 2**31 - 1  # no node: what lies below the first entry of a stack, and mor
 
 
 class Hit(NamedTuple):
-    """Nearest hit: `t` in units of the ray's direction, `slot` = leaf * leaf_size + place in the leaf, NOTHING where there is none."""
+    """Nearest hit: `t` in units of the ray's direction, `slot` = leaf * slots + place in the leaf, NOTHING where there is none."""
 
     t: Any
     slot: Any

@@ -1,9 +1,7 @@
 """Packets: the group walks the tree together, with one stack and one node at a time that all its lanes test.
 
-Loads of nodes and triangles are the group's, not the lane's. Best while the lanes want about the same nodes: camera rays, and small
-scenes. In a tree of two children a node's nearer child, by the vote of the lanes that enter both, is visited next; in a wide tree the
-child whose nearest lane is nearest. Others wait on the stack, in a wide tree with that distance, so that what lies behind every lane's
-hit is dropped.
+Loads of nodes and triangles are the group's, not the lane's. Best in small scenes, where lanes want about the same nodes whichever way
+they go (`closest_packet`, `any_packet`: pairs of triangles in the leaves), and for the camera's rays in large ones (`closest_alike`).
 """
 
 from __future__ import annotations
@@ -72,8 +70,50 @@ def _triangle(plane: _Plane, v0: Vec3, v1: Vec3, v2: Vec3) -> _Test:
 
 def _leaf_triangle(bvh: DeviceBVH, leaf: Tensor, i: Any) -> tuple[Vec3, Vec3, Vec3]:
     """Vertices of triangle i of a leaf (one for the whole group)."""
-    c = [bvh.leaf_vertices[leaf, k, i] for k in range(9)]
+    c = [bvh.leaf[leaf, k, i] for k in range(9)]
     return Vec3(*c[0:3]), Vec3(*c[3:6]), Vec3(*c[6:9])
+
+
+class _Pair(NamedTuple):
+    """Two triangles (p, q, r) and (p, r, s) of a leaf, one for the whole group; normals of both."""
+
+    p: Vec3
+    q: Vec3
+    r: Vec3
+    s: Vec3
+    first: Vec3
+    second: Vec3
+
+
+def _leaf_pair(bvh: DeviceBVH, leaf: Tensor, i: Any) -> _Pair:
+    c = [bvh.leaf[leaf, i, k] for k in range(18)]
+    return _Pair(*(Vec3(*c[k : k + 3]) for k in range(0, 18, 3)))
+
+
+def _covered_pair(plane: _Plane, pair: _Pair) -> tuple[Tensor, Tensor]:
+    """Whether each lane's ray goes through the first, through the second triangle of a pair (see `intersect`)."""
+    x, y = dot(plane.ray.origin, plane.x), dot(plane.ray.origin, plane.y)
+
+    def project(v: Vec3) -> _Point:
+        return _Point(dot(v, plane.x) - x, dot(v, plane.y) - y)
+
+    p, q, r, s = (project(v) for v in pair[:4])
+
+    def sides(a: _Point, b: _Point) -> tuple[Tensor, Tensor]:
+        """Whether the origin lies left of, right of an edge (both on it)."""
+        one, other = a.x * b.y, a.y * b.x
+        return one >= other, one <= other
+
+    pq, qr, rs, sp = sides(p, q), sides(q, r), sides(r, s), sides(s, p)
+    rp, pr = sides(r, p), sides(p, r)
+    first = (pq[0] & qr[0] & rp[0]) | (pq[1] & qr[1] & rp[1])
+    second = (pr[0] & rs[0] & sp[0]) | (pr[1] & rs[1] & sp[1])
+    return first, second
+
+
+def _distance(ray: Ray, point: Vec3, normal: Vec3) -> Tensor:
+    """Where each lane's ray meets a plane."""
+    return dot(point - ray.origin, normal) / dot(normal, ray.direction)
 
 
 def _child(bvh: DeviceBVH, node: Tensor, k: Any, inverse: Vec3, shifted: Vec3, t: Tensor) -> tuple[Tensor, Tensor]:
@@ -87,98 +127,132 @@ def _child(bvh: DeviceBVH, node: Tensor, k: Any, inverse: Vec3, shifted: Vec3, t
     return near <= far, near
 
 
-def _descend(
-    bvh: DeviceBVH, node: Tensor, top: Tensor, stack: LocalArray, one: tuple[Tensor, Tensor], two: tuple[Tensor, Tensor]
-) -> tuple[Tensor, Tensor, LocalArray]:
-    """The next node of a packet, after testing the two children of one (whether and where each lane enters them)."""
-    left, right = bvh.child[node, 0], bvh.child[node, 1]
-    hits, nears = zip(one, two, strict=True)
-    first, second = group.any(hits[0]), group.any(hits[1])
+def _closest_pair(bvh: DeviceBVH, plane: _Plane, leaf: Tensor, t: Tensor, slot: Tensor) -> tuple[Tensor, Tensor]:
+    """The nearest hit among a leaf's pairs and what is known."""
+    ray = plane.ray
 
-    def both(stack: LocalArray) -> tuple[Tensor, Tensor, LocalArray]:
-        agree = group.count(hits[0] & (~hits[1] | (nears[0] <= nears[1])))
-        left_first = agree * 2 >= group.count(hits[0] | hits[1])
-        stack = stack.set(top + 1, where(left_first, right, left))
-        return where(left_first, left, right), top + 1, stack
+    def test(i: Tensor, t: Tensor, slot: Tensor) -> Any:
+        pair = _leaf_pair(bvh, leaf, i)
+        first, second = _covered_pair(plane, pair)
 
-    def not_both(stack: LocalArray) -> tuple[Tensor, Tensor, LocalArray]:
-        def one(stack: LocalArray) -> tuple[Tensor, Tensor, LocalArray]:
-            return where(first, left, right), top, stack
+        def nearest() -> tuple[Tensor, Tensor]:
+            here = leaf * bvh.leaf_size + i * 2
+            one = _distance(ray, pair.p, pair.first)
+            if bvh.flat:
+                nearer = (one > 0) & (one < t)
+                found = where(first, here, here + 1)
+                nearer = nearer & (first | second)
+                return where(nearer, one, t), where(nearer, found, slot)
+            two = _distance(ray, pair.p, pair.second)
+            nearer = first & (one > 0) & (one < t)
+            t1, slot1 = where(nearer, one, t), where(nearer, here, slot)
+            nearer = second & (two > 0) & (two < t1)
+            return where(nearer, two, t1), where(nearer, here + 1, slot1)
 
-        def none(stack: LocalArray) -> tuple[Tensor, Tensor, LocalArray]:
-            return stack[top], top - 1, stack
+        return cond(group.any(first | second), nearest, lambda: (t, slot))
 
-        return cond(first | second, one, none, stack)  # type: ignore[no-any-return]
-
-    return cond(first & second, both, not_both, stack)  # type: ignore[no-any-return]
+    return for_loop(bvh.leaf_count[leaf], test, (t, slot))  # type: ignore[no-any-return]
 
 
 def closest_packet(bvh: DeviceBVH, ray: Ray, t_max: Any) -> Hit:
-    """The nearest hit, the group together."""
+    """The nearest hit, the group together, in a small tree with pairs in its leaves.
+
+    Children are met in the order of their slots, up or down their node's longest side as most of the lanes run: every child that some
+    lane enters goes on the stack, without a branch. Where rays go all ways, seeking the nearest child, and dropping what is behind
+    every lane's hit, cost more than they save.
+    """
     inverse = inverse_of(ray.direction)
     shifted = ray.origin * inverse
     plane = _plane(ray)
+    upwards = [group.count(c > 0) * 2 >= group.count(c == c) for c in ray.direction]
+    ahead = where(upwards[0], 1, 0) | where(upwards[1], 2, 0) | where(upwards[2], 4, 0)  # bit k: most rays run up axis k
 
-    def running(node: Tensor, top: Tensor, stack: LocalArray, t: Tensor, slot: Tensor) -> Tensor:
-        return node != DONE
+    def running(top: Tensor, nodes: LocalArray, t: Tensor, slot: Tensor) -> Tensor:
+        return top >= 0
 
-    def step(node: Tensor, top: Tensor, stack: LocalArray, t: Tensor, slot: Tensor) -> Any:
-        def inner(stack: LocalArray) -> Any:
-            left, right = (_child(bvh, node, k, inverse, shifted, t) for k in range(2))
-            return (*_descend(bvh, node, top, stack, left, right), t, slot)
+    def step(top: Tensor, nodes: LocalArray, t: Tensor, slot: Tensor) -> Any:
+        node = nodes[top]
 
-        def leaf(stack: LocalArray) -> Any:
-            number = -1 - node
+        def inner(nodes: LocalArray) -> Any:
+            count = bvh.child_count[node]
+            forward = ((ahead >> bvh.axis[node]) & 1) != 0
 
-            def test(i: Tensor, t: Tensor, slot: Tensor) -> tuple[Tensor, Tensor]:
-                found = _triangle(plane, *_leaf_triangle(bvh, number, i))
-                nearer = found.valid & (found.t < t)
-                return where(nearer, found.t, t), where(nearer, number * bvh.leaf_size + i, slot)
+            def visit(k: Tensor, top: Tensor, nodes: LocalArray) -> Any:
+                place = where(forward, count - 1 - k, k)  # the last to be pushed is the first to be visited
+                hits, _ = _child(bvh, node, place, inverse, shifted, t)
+                nodes = nodes.set(top, bvh.child[node, place])
+                return top + where(group.any(hits), 1, 0), nodes
 
-            t2, slot2 = for_loop(bvh.leaf_count[number], test, (t, slot))
-            return stack[top], top - 1, stack, t2, slot2
+            above, nodes = for_loop(count, visit, (top, nodes))
+            return above - 1, nodes, t, slot
 
-        return cond(node >= 0, inner, leaf, stack)
+        def leaf(nodes: LocalArray) -> Any:
+            t2, slot2 = _closest_pair(bvh, plane, -1 - node, t, slot)
+            return top - 1, nodes, t2, slot2
 
-    stack = local_array(bvh.stack + 2, "int32").set(0, DONE)
-    start = (Tensor(0), Tensor(0), stack, ray.direction.x * 0 + t_max, Tensor(NOTHING))
-    _, _, _, t, slot = while_loop(running, step, start)
-    return Hit(t, slot)
+        return cond(node >= 0, inner, leaf, nodes)
+
+    nodes = local_array(bvh.stack + bvh.width + 2, "int32").set(0, 0)
+    start = (Tensor(0), nodes, ray.direction.x * 0 + t_max, Tensor(NOTHING))
+    result = while_loop(running, step, start)
+    return Hit(result[2], result[3])
 
 
 def any_packet(bvh: DeviceBVH, ray: Ray, t_max: Any) -> Tensor:
-    """Whether anything is hit, the group together; it stops when every lane knows."""
+    """Whether anything is hit, the group together, in a small tree with pairs in its leaves; it stops when every lane knows."""
     inverse = inverse_of(ray.direction)
     shifted = ray.origin * inverse
     plane = _plane(ray)
 
-    def running(node: Tensor, top: Tensor, stack: LocalArray, reach: Tensor) -> Tensor:
-        return (node != DONE) & group.any(reach > 0)
+    def running(top: Tensor, nodes: LocalArray, reach: Tensor) -> Tensor:
+        return (top >= 0) & group.any(reach > 0)
 
-    def step(node: Tensor, top: Tensor, stack: LocalArray, reach: Tensor) -> Any:
-        def inner(stack: LocalArray) -> Any:
-            left, right = (_child(bvh, node, k, inverse, shifted, reach) for k in range(2))
-            return (*_descend(bvh, node, top, stack, left, right), reach)
+    def step(top: Tensor, nodes: LocalArray, reach: Tensor) -> Any:
+        node = nodes[top]
 
-        def leaf(stack: LocalArray) -> Any:
+        def inner(nodes: LocalArray) -> Any:
+            def visit(k: Tensor, top: Tensor, nodes: LocalArray) -> Any:
+                hits, _ = _child(bvh, node, k, inverse, shifted, reach)
+                nodes = nodes.set(top, bvh.child[node, k])
+                return top + where(group.any(hits), 1, 0), nodes
+
+            above, nodes = for_loop(bvh.child_count[node], visit, (top, nodes))
+            return above - 1, nodes, reach
+
+        def leaf(nodes: LocalArray) -> Any:
             number = -1 - node
 
             def test(i: Tensor, reach: Tensor) -> Tensor:
-                found = _triangle(plane, *_leaf_triangle(bvh, number, i))
-                return where(found.valid & (found.t < reach), -1.0, reach)
+                pair = _leaf_pair(bvh, number, i)
+                first, second = _covered_pair(plane, pair)
 
-            return stack[top], top - 1, stack, for_loop(bvh.leaf_count[number], test, reach)
+                def met() -> Tensor:
+                    one = _distance(ray, pair.p, pair.first)
+                    if bvh.flat:
+                        return where((first | second) & (one > 0) & (one < reach), -1.0, reach)
+                    two = _distance(ray, pair.p, pair.second)
+                    hit = (first & (one > 0) & (one < reach)) | (second & (two > 0) & (two < reach))
+                    return where(hit, -1.0, reach)
 
-        return cond(node >= 0, inner, leaf, stack)
+                result: Tensor = cond(group.any(first | second), met, lambda: reach)
+                return result
 
-    stack = local_array(bvh.stack + 2, "int32").set(0, DONE)
-    start = (Tensor(0), Tensor(0), stack, ray.direction.x * 0 + t_max)
-    reach: Tensor = while_loop(running, step, start)[3]
+            return top - 1, nodes, for_loop(bvh.leaf_count[number], test, reach)
+
+        return cond(node >= 0, inner, leaf, nodes)
+
+    nodes = local_array(bvh.stack + bvh.width + 2, "int32").set(0, 0)
+    start = (Tensor(0), nodes, ray.direction.x * 0 + t_max)
+    reach: Tensor = while_loop(running, step, start)[2]
     return reach < 0
 
 
-def closest_wide_packet(bvh: DeviceBVH, ray: Ray, t_max: Any) -> Hit:
-    """The nearest hit in a wide tree, the group together. Distances on the stack are held as the bits of floats, which order alike."""
+def closest_alike(bvh: DeviceBVH, ray: Ray, t_max: Any) -> Hit:
+    """The nearest hit, the group together, in a large tree with triangles in its leaves, for rays that go about the same way.
+
+    The child whose nearest lane is nearest is visited next; the others wait on the stack with that distance, so that what lies behind
+    every lane's hit is dropped. Distances are held as the bits of floats, which order alike.
+    """
     inverse = inverse_of(ray.direction)
     shifted = ray.origin * inverse
     plane = _plane(ray)

@@ -79,9 +79,9 @@ def _leaf_tests(bvh: DeviceBVH, leaf: Tensor, ray: _Sheared, t: Tensor) -> tuple
     k, shear, origin = ray
 
     def corner(first: int) -> Vec3:
-        z = bvh.leaf_vertices[leaf, k.z + first] - origin.z
-        x = bvh.leaf_vertices[leaf, k.x + first] - origin.x
-        y = bvh.leaf_vertices[leaf, k.y + first] - origin.y
+        z = bvh.leaf[leaf, k.z + first] - origin.z
+        x = bvh.leaf[leaf, k.x + first] - origin.x
+        y = bvh.leaf[leaf, k.y + first] - origin.y
         return Vec3(x - shear.x * z, y - shear.y * z, z)
 
     def weight(p: Vec3, q: Vec3) -> Tensor:
@@ -100,7 +100,7 @@ def _on_plane(bvh: DeviceBVH, ray: Ray, t: Tensor, slot: Tensor) -> Tensor:
 
     def again() -> Tensor:
         leaf, place = slot // bvh.leaf_size, slot % bvh.leaf_size
-        c = [bvh.leaf_vertices[leaf, k, place] for k in range(9)]
+        c = [bvh.leaf[leaf, k, place] for k in range(9)]
         v0 = Vec3(*c[0:3])
         n = cross(Vec3(*c[6:9]) - v0, v0 - Vec3(*c[3:6]))
         slope = dot(n, ray.direction)

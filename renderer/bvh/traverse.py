@@ -1,8 +1,8 @@
 """Rays against the wide BVH: closest hit and any hit.
 
 There are two ways to walk the tree: `packet` (the lanes of a group together) and `single` (one ray after another, the tree's own width
-across the SIMD unit). Which is taken is a matter of structure: small scenes have a narrow tree and packets; large ones a wide tree, in
-which the camera's rays, alike as they are, go as packets and all others alone. Slabs are tested by fused multiply-adds against boxes
+across the SIMD unit). Which is taken is a matter of structure: in small scenes all rays go as packets, in large ones the camera's, alike
+as they are, and all others alone. Slabs are tested by fused multiply-adds against boxes
 that `upload` has widened by their rounding error for origins within the scene; `approach` takes others there.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from engine import Tensor, where
 from renderer.bvh.intersect import NOTHING, Hit, inverse_of
-from renderer.bvh.packet import any_packet, closest_packet, closest_wide_packet
+from renderer.bvh.packet import any_packet, closest_alike, closest_packet
 from renderer.bvh.single import any_single, closest_single
 from renderer.vec import Ray, Vec3, greater, lesser
 
@@ -26,13 +26,14 @@ class DeviceBVH:
     child: Tensor
     child_count: Tensor  # int32[nodes]
     axis: Tensor  # int32[nodes]: along which a node's children are sorted
-    leaf_vertices: Tensor
-    leaf_count: Tensor
+    leaf: Tensor  # "packet": float32[leaves, pairs, 18], see `pairs`; "serial": float32[leaves, 9, leaf_size], as `WideBVH` has it
+    leaf_count: Tensor  # int32[leaves], of pairs or of triangles
     box: Tensor  # float32[2, 3]: all boxes lie within
     width: int = field(metadata={"static": True})
-    leaf_size: int = field(metadata={"static": True})
+    leaf_size: int = field(metadata={"static": True})  # places for triangles in a leaf
     stack: int = field(metadata={"static": True})
-    form: str = field(metadata={"static": True})  # "packet" (a tree of width 2) | "serial"
+    flat: bool = field(metadata={"static": True})  # pairs lie in one plane
+    form: str = field(metadata={"static": True})  # "packet" | "serial"
 
     def approach(self, ray: Ray) -> Ray:
         """The ray moved forward to where it enters the scene's box, if it begins outside: boxes are tested with enough precision only
@@ -50,7 +51,7 @@ class DeviceBVH:
 
     def closest_alike(self, ray: Ray, t_max: Any) -> Hit:
         """The nearest hit, for rays that go about the same way in a group, as the camera's do."""
-        return closest_packet(self, ray, t_max) if self.form == "packet" else closest_wide_packet(self, ray, t_max)
+        return closest_packet(self, ray, t_max) if self.form == "packet" else closest_alike(self, ray, t_max)
 
     def any(self, ray: Ray, t_max: Any) -> Tensor:
         """bool: whether anything is hit with 0 < t < t_max."""

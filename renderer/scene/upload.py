@@ -15,6 +15,7 @@ import numpy as np
 
 from engine import Tensor
 from renderer.bvh.build import build
+from renderer.bvh.pairs import LEAF, pair_leaves
 from renderer.bvh.traverse import DeviceBVH
 from renderer.bvh.wide import WideBVH
 from renderer.sampling.alias import alias_table
@@ -81,13 +82,13 @@ def upload(scene: Scene, *, group: int, packet: bool | None = None) -> Uploaded:
         raise SceneError(f"{scene.path}: there is nothing to draw: no triangles in its scene")
     flattened = time.perf_counter()
     together = packet if packet is not None else len(soup) <= PACKET_TRIANGLES
-    width = 2 if together else {16: 16, 8: 8, 4: 4}.get(group, 8)
-    bvh = build(soup.positions, width=width, leaf_size=4 if together else width)
+    width = 16 if together else {16: 16, 8: 8, 4: 4}.get(group, 8)
+    bvh = build(soup.positions, width=width, leaf_size=LEAF if together else width)
     built = time.perf_counter()
     data = _tables(scene, soup, bvh, together)
     done = time.perf_counter()
     tree = data.bvh
-    arrays = [tree.bounds, tree.child, tree.child_count, tree.axis, tree.leaf_vertices, tree.leaf_count, tree.box]
+    arrays = [tree.bounds, tree.child, tree.child_count, tree.axis, tree.leaf, tree.leaf_count, tree.box]
     arrays += [data.slot, data.triangle, data.material]
     if data.lights is not None:
         arrays += [data.lights.probability, data.lights.alias, data.lights.rows]
@@ -122,20 +123,28 @@ def _tables(scene: Scene, soup: TriangleSoup, bvh: WideBVH, together: bool) -> S
         material[k, 3] = 1.0 if m.double_sided else 0.0
         material[k, 4:7] = m.emissive
         material[k, 7] = density[k]
+    if together:
+        pairs = pair_leaves(bvh, soup.positions)
+        leaf, count, places, flat = pairs.rows, pairs.number, pairs.triangle.reshape(len(pairs.number), -1), pairs.flat
+    else:
+        padding = bvh.leaf_triangle[:, None, :] < 0
+        leaf = np.where(padding, np.float32(np.nan), bvh.leaf_vertices)  # NaN covers nothing
+        count, places, flat = bvh.leaf_count, bvh.leaf_triangle, False
     device = DeviceBVH(
         Tensor(_widened(bvh)),
         Tensor(bvh.child),
         Tensor((~bvh.empty).sum(axis=1, dtype=np.int32)),
         Tensor(_sorted_along(bvh)),
-        Tensor(np.where(bvh.leaf_triangle[:, None, :] < 0, np.float32(np.nan), bvh.leaf_vertices)),  # padding covers nothing
-        Tensor(bvh.leaf_count),
+        Tensor(leaf),
+        Tensor(count),
         Tensor(_box(soup)),
         width=bvh.width,
-        leaf_size=bvh.leaf_size,
+        leaf_size=places.shape[1],
+        flat=flat,
         stack=_stack_size(bvh.stack_bound),
         form="packet" if together else "serial",
     )
-    return SceneData(device, Tensor(bvh.leaf_triangle.reshape(-1)), Tensor(triangle), Tensor(material), lights, sky=lights is None)
+    return SceneData(device, Tensor(places.reshape(-1)), Tensor(triangle), Tensor(material), lights, sky=lights is None)
 
 
 def _sorted_along(bvh: WideBVH) -> NDArray[np.int32]:

@@ -16,7 +16,10 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import Any
 
+from engine.compiler.emit.llvm_address import addresses
 from engine.compiler.emit.llvm_append import append
+from engine.compiler.emit.llvm_check import Checks
+from engine.compiler.emit.llvm_check import comments as lines_checked
 from engine.compiler.emit.llvm_memory import Memory
 from engine.compiler.emit.llvm_ops import Operations, literal, memory_type, scalar_type, suffix, vector
 from engine.compiler.emit.llvm_print import comments, debug_print, prints_of
@@ -29,10 +32,12 @@ from engine.graph.uop import ELEMENTWISE, Op, UOp
 _REDUCE = {Op.ADD: "add", Op.MUL: "mul", Op.MAX: "max", Op.MIN: "min", Op.AND: "and", Op.OR: "or"}
 
 
-def dim_names(kernel: Kernel) -> list[str]:
-    """The named sizes that a kernel reads, in the order of its table of them."""
+def dim_names(kernel: Kernel, check: bool = False) -> list[str]:
+    """The named sizes that a kernel reads (with `check`, those of its buffers too), in the order of its table of them."""
     names: dict[str, None] = {}
     sizes: list[Any] = list(kernel.lanes)
+    if check:
+        sizes += [size for buffer in kernel.buffers for size in buffer.shape]
     for block in kernel.blocks():
         for item in block.items:
             if isinstance(item, UOp):
@@ -56,7 +61,7 @@ def dim_names(kernel: Kernel) -> list[str]:
 class Emitter:
     """Writes one kernel. `names` maps values to registers; `lines` is the function's body so far."""
 
-    def __init__(self, kernel: Kernel, width: int, contract: bool = True) -> None:
+    def __init__(self, kernel: Kernel, width: int, contract: bool = True, check: bool = False) -> None:
         self.kernel, self.width = kernel, width
         self.uniform = Uniformity(kernel)
         self.lines: list[str] = []
@@ -72,13 +77,15 @@ class Emitter:
         self.label = "entry"
         self.count = 0
         self.buffers = {b.leaf: f"%buf{i}" for i, b in enumerate(kernel.buffers)}
-        self.dims = {name: f"%dim{i}" for i, name in enumerate(dim_names(kernel))}
+        self.dims = {name: f"%dim{i}" for i, name in enumerate(dim_names(kernel, check))}
         self.arrays: dict[UOp, str] = {}
         self.array_masks: dict[UOp, str | None] = {}  # the mask under which each array was made
         self.prints = prints_of(kernel)
+        self.tables: dict[str, str] = {}  # of constants: text -> name
         self.int32 = int32
-        self.ops = Operations(self.emit, self.declare, contract)
+        self.ops = Operations(self.emit, self.declare, contract, set() if check else addresses(kernel))
         self.memory = Memory(self)
+        self.checks = Checks(self) if check else None
 
     # ---- text ----
 
@@ -211,6 +218,8 @@ class Emitter:
             self.names[node] = self.ops.elementwise(node, count, [self.operand(s, count) for s in node.src])
         elif op == Op.LOAD:
             self.names[node] = self.memory.load(node)
+        elif op == Op.GATHER:
+            self.names[node] = self.memory.table(node)
         elif op == Op.STORE:
             self.memory.store(node)
         elif op == Op.ARRAY:
@@ -222,7 +231,10 @@ class Emitter:
             self.memory.array_set(node)
         elif op == Op.APPEND:
             root = self.uniform.storage[node.src[0]]
-            append(self, node, root.dtype.dtype, self.arrays[root])
+            if self.checks is not None:
+                self.checks.append(node, root.dtype, self.arrays[root])
+            else:
+                append(self, node, root.dtype.dtype, self.arrays[root])
         elif op == Op.PROJ:
             pass  # APPEND named its new top
         elif op == Op.VOTE:
@@ -310,7 +322,11 @@ class Emitter:
     # ---- branches ----
 
     def branch(self, branch: BranchItem) -> None:
-        if branch in self.uniform.divergent and self.serial_lane is None:
+        if len(branch.arms) == 1:  # a switch of one arm is no choice
+            self.block(branch.arms[0])
+            for result, given in self._results(branch):
+                self.names[result] = self.operand(given[0], self._count(result))
+        elif branch in self.uniform.divergent and self.serial_lane is None:
             self._divergent_branch(branch)
         else:
             self._uniform_branch(branch)
@@ -530,18 +546,22 @@ class Emitter:
         for i, name in enumerate(self.dims.values()):
             opening.append(f"  {name}.at = getelementptr i32, ptr %dims, i64 {i}")
             opening.append(f"  {name} = load i32, ptr {name}.at, align 4, !invariant.load !0")
+        remarks = comments(self.kernel)
+        if self.checks is not None:
+            self.checks.begin()
+            remarks += lines_checked(self.kernel)
         self.block(self.kernel.prelude)
         self.in_prelude = False
         emit_walk(self)
         signature = f"define void @{self.kernel.name}(ptr %buffers, ptr %dims, i64 %first, i64 %last) #0 {{"
         attributes = 'attributes #0 = { nounwind "min-legal-vector-width"="512" "prefer-vector-width"="512" }'
         body = [signature, "entry:", *opening, *self.allocas, *self.lines, "  ret void", "}"]
-        return "\n".join([*comments(self.kernel), *self.globals, *self.declarations, "", *body, "", attributes, "!0 = !{}", ""])
+        return "\n".join([*remarks, *self.globals, *self.declarations, "", *body, "", attributes, "!0 = !{}", ""])
 
 
-def emit(kernel: Kernel, width: int, contract: bool = True) -> str:
-    """The LLVM IR module of a kernel for groups of `width` lanes."""
-    return Emitter(kernel, width, contract).function()
+def emit(kernel: Kernel, width: int, contract: bool = True, check: bool = False) -> str:
+    """The LLVM IR module of a kernel for groups of `width` lanes. `check`: every index is compared with its size (`CHECK=1`)."""
+    return Emitter(kernel, width, contract, check).function()
 
 
 __all__ = ["Emitter", "Item", "dim_names", "emit"]

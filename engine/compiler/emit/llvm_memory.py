@@ -18,7 +18,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from engine.compiler.emit.llvm_interleave import CHANNELS, backwards, mask_of, merged, separated
-from engine.compiler.emit.llvm_ops import memory_type, suffix, vector
+from engine.compiler.emit.llvm_ops import literal, memory_type, suffix, vector
+from engine.compiler.emit.llvm_rows import Rows
+from engine.compiler.emit.llvm_tiles import Tiles
+from engine.compiler.emit.llvm_walk import tile_shape
 from engine.graph.dtypes import ArrayType, DType, int32
 from engine.graph.uop import Op, UOp
 
@@ -33,6 +36,9 @@ class Memory:
         self.e = emitter
         self.base: dict[UOp, str] = {}  # LANE of the group's first lane
         self.assumed: frozenset[UOp] = frozenset()  # gates that hold for every lane of the group
+        self.rows = Rows(emitter)
+        tiled = emitter.kernel.walk == "tiles" and emitter.width > 1
+        self.tiles = Tiles(emitter, self, tile_shape(emitter.width)[1]) if tiled else None
         self.pixels: dict[UOp, list[UOp]] | None = None  # STOREs that are one channel each, with those of their pixel
 
     # ---- how an address depends on the lane ----
@@ -67,7 +73,7 @@ class Memory:
             return "0"
         if node.op == Op.LANE:
             return self.base[node]
-        return self._once(f"first {id(node)}", lambda: e.emit(f"{node.op} i32 {self.first(node.src[0])}, {self.first(node.src[1])}"))
+        return self.once(f"first {id(node)}", lambda: e.emit(f"{node.op} i32 {self.first(node.src[0])}, {self.first(node.src[1])}"))
 
     def holds_for_all(self, gate: UOp) -> str | None:
         """i1: whether a comparison of indices holds for every lane of a full group; None where that takes more than two numbers."""
@@ -84,7 +90,7 @@ class Memory:
             left = e.emit(f"add i32 {left}, {last}")
         return e.emit(f"icmp {'slt' if gate.op == Op.LT else 'sle'} i32 {left}, {self.first(b)}")
 
-    def _once(self, key: str, make: Callable[[], str]) -> str:
+    def once(self, key: str, make: Callable[[], str]) -> str:
         """A register that `make` writes, or the one that it wrote before in an enclosing scope."""
         for known in reversed(self.e.splats):
             if key in known:
@@ -108,9 +114,12 @@ class Memory:
             gate = None
         if inner == 1 and not self._varies(node):
             at = e.emit(f"getelementptr {kind}, ptr {pointer}, i32 {e.raw(index)}")
-            if gate is not None:
+            allowed = None if gate is None else e.raw(gate)
+            if e.checks is not None:
+                allowed = e.checks.many(node, e.raw(index), e.checks.sizes[buffer], 1, allowed)
+            if allowed is not None:
                 e.globals.setdefault("@nothing = private unnamed_addr constant [64 x i8] zeroinitializer, align 64")
-                at = e.emit(f"select i1 {e.raw(gate)}, ptr {at}, ptr @nothing")
+                at = e.emit(f"select i1 {allowed}, ptr {at}, ptr @nothing")
             loaded = e.emit(f"load {kind}, ptr {at}, align {dtype.itemsize}")
             return self._from_memory(dtype, 1, loaded)
         count = inner if inner > 1 else e.width
@@ -118,6 +127,8 @@ class Memory:
         if gate is not None:
             wanted = e.operand(gate, count)
             mask = wanted if mask is None else e.narrow(wanted)
+        if e.checks is not None:
+            mask = e.checks.many(node, e.operand(index, count), e.checks.sizes[buffer], count, mask)
         stride = self.stride(index)
         if stride == 1:
             loaded = self._load_row(self._at(pointer, kind, self.first(index)), dtype, count, mask)
@@ -126,9 +137,20 @@ class Memory:
         elif stride in CHANNELS and inner == 1:
             loaded = self._load_channel(buffer, index, dtype, stride, mask)
         else:
+            known = self._together(node, gate) if inner == 1 and e.checks is None else None
+            if known is not None:
+                return known
             addresses = e.emit(f"getelementptr {kind}, ptr {pointer}, {vector('i32', count)} {e.operand(index, count)}")
-            loaded = self._gather(dtype, count, addresses, mask)
+            loaded = self.gather(dtype, count, addresses, mask)
         return self._from_memory(dtype, count, loaded)
+
+    def _together(self, node: UOp, gate: UOp | None) -> str | None:
+        """The register of a LOAD that costs less with others, or from a small table; None where it takes a gather."""
+        if self.tiles is not None and gate is None:
+            loaded = self.tiles.load(node)
+            if loaded is not None:
+                return self._from_memory(node.dtype, self.e.width, loaded)
+        return self.rows.look_up(node, gate)
 
     def _at(self, pointer: str, kind: str, index: str) -> str:
         return self.e.emit(f"getelementptr {kind}, ptr {pointer}, i32 {index}")
@@ -149,7 +171,7 @@ class Memory:
         row = self._load_row(start, dtype, count, None if mask is None else e.emit(backwards(mask, count, "i1")))
         return e.emit(backwards(row, count, memory_type(dtype)))
 
-    def _pixel(self, index: UOp, stride: int) -> tuple[UOp, int, int]:
+    def pixel(self, index: UOp, stride: int) -> tuple[UOp, int, int]:
         """An index that grows by `stride` a lane as (rest, pixel, channel): rest + pixel * stride + channel."""
         if index.op == Op.ADD and index.src[1].op == Op.CONST:
             return index.src[0], *divmod(int(index.src[1].arg), stride)
@@ -158,31 +180,32 @@ class Memory:
     def _start(self, buffer: UOp, rest: UOp, kind: str) -> str:
         """Where the group's pixels begin, but for the constant part of the index."""
         pointer = self.e.buffers[buffer]
-        return self._once(f"start {pointer} {id(rest)}", lambda: self._at(pointer, kind, self.first(rest)))
+        return self.once(f"start {pointer} {id(rest)}", lambda: self._at(pointer, kind, self.first(rest)))
 
     def _load_channel(self, buffer: UOp, index: UOp, dtype: DType, stride: int, mask: str | None) -> str:
         """One element of every `stride`; the vectors between which they lie are loaded once for all channels."""
         e = self.e
         w, kind = e.width, memory_type(dtype)
-        rest, pixel, channel = self._pixel(index, stride)
+        rest, pixel, channel = self.pixel(index, stride)
         key = f"{e.buffers[buffer]} {id(rest)} {pixel} {stride} {mask}"
 
         def row(j: int) -> str:
             at = self._at(self._start(buffer, rest, kind), kind, str(pixel * stride + j * w))
             return self._load_row(at, dtype, w, None if mask is None else self._channel_mask(mask, stride, j))
 
-        rows = [self._once(f"row {j} {key}", lambda j=j: row(j)) for j in range(stride)]  # type: ignore[misc]
-        return separated(rows, channel, w, kind, lambda text: self._once(f"{text}", lambda: e.emit(text)))
+        rows = [self.once(f"row {j} {key}", lambda j=j: row(j)) for j in range(stride)]  # type: ignore[misc]
+        return separated(rows, channel, w, kind, lambda text: self.once(f"{text}", lambda: e.emit(text)))
 
     def _channel_mask(self, mask: str, stride: int, row: int) -> str:
         """The mask of row `row` of the vectors that hold a masked group's pixels."""
         text = mask_of(mask, self.e.width, stride, row)
-        return self._once(text, lambda: self.e.emit(text))
+        return self.once(text, lambda: self.e.emit(text))
 
     def _suffix(self, dtype: DType, count: int) -> str:
         return f"v{count}i8" if dtype.is_bool else suffix(dtype, count)
 
-    def _gather(self, dtype: DType, count: int, addresses: str, mask: str | None) -> str:
+    def gather(self, dtype: DType, count: int, addresses: str, mask: str | None) -> str:
+        """The elements at as many addresses."""
         e = self.e
         t = vector(memory_type(dtype), count)
         name = f"llvm.masked.gather.{self._suffix(dtype, count)}.v{count}p0"
@@ -197,15 +220,49 @@ class Memory:
             return value
         return self.e.emit(f"icmp ne {vector('i8', count)} {value}, {'0' if count == 1 else 'zeroinitializer'}")
 
-    def _to_memory(self, dtype: DType, count: int, value: str) -> str:
+    def to_memory(self, dtype: DType, count: int, value: str) -> str:
+        """A register as its buffers have it: bools are bytes."""
         if not dtype.is_bool:
             return value
         return self.e.emit(f"zext {vector('i1', count)} {value} to {vector('i8', count)}")
+
+    def table(self, node: UOp) -> str:
+        """The register of a look-up among constants."""
+        e = self.e
+        index, *rows = node.src
+        dtype: DType = node.dtype.scalar
+        count = node.dtype.count if node.dtype.count > 1 else e.width if self._varies(node) else 1
+        kind = memory_type(dtype)
+        values = ", ".join(f"{kind} {int(r.arg) if dtype.is_bool else literal(dtype, r.arg)}" for r in rows)
+        text = f"private unnamed_addr constant [{len(rows)} x {kind}] [{values}], align 64"
+        name = e.tables.setdefault(text, f"@table{len(e.tables)}")
+        e.globals.setdefault(f"{name} = {text}")
+        integers = vector("i32", count)
+        last = e.ops.const(int32, count, len(rows) - 1)
+        at = e.ops.call(f"llvm.umin.{suffix(int32, count)}", integers, (integers, e.operand(index, count)), (integers, last))
+        place = e.emit(f"getelementptr {kind}, ptr {name}, {integers} {at}")
+        if count == 1:
+            return self._from_memory(dtype, 1, e.emit(f"load {kind}, ptr {place}, align {dtype.itemsize}"))
+        return self._from_memory(dtype, count, self.gather(dtype, count, place, None))
 
     # ---- stores ----
 
     def store(self, node: UOp) -> None:
         """A STORE, for the lanes that are live."""
+        e = self.e
+        if e.checks is None:
+            self._store(node)
+            return
+        buffer, index = node.src[:2]
+        if self._varies(index):
+            mask, e.mask = e.mask, e.checks.many(node, e.raw(index), e.checks.sizes[buffer], e.width, e.mask)
+            self._store(node)
+            e.mask = mask
+        else:
+            with e.checks.where(e.checks.one(node, e.raw(index), e.checks.sizes[buffer])):
+                self._store(node)
+
+    def _store(self, node: UOp) -> None:
         e = self.e
         buffer, index, value = node.src[:3]
         dtype: DType = buffer.dtype
@@ -218,23 +275,30 @@ class Memory:
         if not vectored or not self._varies(index):
             scalar = self._only(value) if self._varies(value) else e.raw(value)
             at = self._at(pointer, kind, e.raw(index))
-            e.line(f"store {kind} {self._to_memory(dtype, 1, scalar)}, ptr {at}, align {dtype.itemsize}")
+            e.line(f"store {kind} {self.to_memory(dtype, 1, scalar)}, ptr {at}, align {dtype.itemsize}")
             return
         w = e.width
         if self.stride(index) == 1:
-            data = self._to_memory(dtype, w, e.operand(value, w))
+            data = self.to_memory(dtype, w, e.operand(value, w))
             self._store_row(self._at(pointer, kind, self.first(index)), dtype, data, e.mask)
             return
         if self.pixels is None:
-            self.pixels = self._find_pixels()
+            self.pixels = {} if e.checks is not None else self._find_pixels()
         pixel = self.pixels.get(node)
         if pixel is not None:
             if node is pixel[-1]:
                 self._store_pixels(pixel, dtype)
             return
-        t = vector(kind, w)
-        data = self._to_memory(dtype, w, e.operand(value, w))
-        addresses = e.emit(f"getelementptr {kind}, ptr {pointer}, {vector('i32', w)} {e.operand(index, w)}")
+        if self.tiles is not None and e.checks is None and self.tiles.store(node):
+            return
+        data = self.to_memory(dtype, w, e.operand(value, w))
+        self.scatter(dtype, data, e.emit(f"getelementptr {kind}, ptr {pointer}, {vector('i32', w)} {e.operand(index, w)}"))
+
+    def scatter(self, dtype: DType, data: str, addresses: str) -> None:
+        """Stores each live lane's element at its own address."""
+        e = self.e
+        w = e.width
+        t = vector(memory_type(dtype), w)
         name = f"llvm.masked.scatter.{self._suffix(dtype, w)}.v{w}p0"
         e.declare(f"declare void @{name}({t}, {vector('ptr', w)}, i32, {vector('i1', w)})")
         live = e.mask if e.mask is not None else "splat (i1 true)"
@@ -258,7 +322,7 @@ class Memory:
             if isinstance(item, UOp) and item.op == Op.STORE and item.arg == "set":
                 stride = self.stride(item.src[1])
                 if stride in CHANNELS:
-                    rest, pixel, channel = self._pixel(item.src[1], stride)
+                    rest, pixel, channel = self.pixel(item.src[1], stride)
                     found.setdefault((item.src[0], rest, pixel, stride), {})[channel] = item
         whole: dict[UOp, list[UOp]] = {}
         for (_, _, _, stride), channels in found.items():
@@ -273,8 +337,8 @@ class Memory:
         w, kind, stride = e.width, memory_type(dtype), len(stores)
         data = [""] * stride
         for store in stores:
-            rest, pixel, channel = self._pixel(store.src[1], stride)
-            data[channel] = self._to_memory(dtype, w, e.operand(store.src[2], w))
+            rest, pixel, channel = self.pixel(store.src[1], stride)
+            data[channel] = self.to_memory(dtype, w, e.operand(store.src[2], w))
         start = self._start(stores[0].src[0], rest, kind)
         for j, row in enumerate(merged(data, w, kind, e.emit)):
             mask = None if e.mask is None else self._channel_mask(e.mask, stride, j)
@@ -308,7 +372,7 @@ class Memory:
                 left = UOp.new(Op.LOOPVAR, dtype, (), (0, 0))
                 right = UOp.new(Op.LOOPVAR, dtype, (), (0, 1))
                 data = e.ops.elementwise(UOp.new(op, dtype, (left, right)), 1, [old, data])
-            e.line(f"store {kind} {self._to_memory(dtype, 1, data)}, ptr {place}, align {dtype.itemsize}")
+            e.line(f"store {kind} {self.to_memory(dtype, 1, data)}, ptr {place}, align {dtype.itemsize}")
             if e.mask is not None and lanes > 1:
                 e.line(f"br label %{skip}")
                 e.start(skip)
@@ -347,14 +411,19 @@ class Memory:
             return e.emit(f"getelementptr {kind}, ptr {storage}, {vector('i32', e.width)} {e.raw(index)}"), True
         return e.emit(f"getelementptr {vector(kind, side)}, ptr {storage}, i32 {e.raw(index)}"), False
 
+    def _inside(self, node: UOp, root: UOp) -> UOp:
+        """The index of an access, which with CHECK=1 is made to lie in the array."""
+        checks = self.e.checks
+        return node.src[1] if checks is None else checks.inside(node, node.src[1], self._layout(root)[1])
+
     def array_get(self, node: UOp) -> str:
         """The register of an ARRAY_GET."""
         e = self.e
         root = e.uniform.storage[node.src[0]]
         dtype, _, side = self._layout(root)
-        place, many = self._place(root, node.src[1])
+        place, many = self._place(root, self._inside(node, root))
         if many:
-            return self._from_memory(dtype, e.width, self._gather(dtype, e.width, place, e.mask))
+            return self._from_memory(dtype, e.width, self.gather(dtype, e.width, place, e.mask))
         if e.serial_lane is not None:
             side = 1
         loaded = e.emit(f"load {vector(memory_type(dtype), side)}, ptr {place}, align {dtype.itemsize * side}")
@@ -365,23 +434,17 @@ class Memory:
         e = self.e
         root = e.uniform.storage[node.src[0]]
         dtype, _, side = self._layout(root)
-        place, many = self._place(root, node.src[1])
+        place, many = self._place(root, self._inside(node, root))
         kind = memory_type(dtype)
         if many:
-            w = e.width
-            t = vector(kind, w)
-            data = self._to_memory(dtype, w, e.operand(node.src[2], w))
-            name = f"llvm.masked.scatter.{self._suffix(dtype, w)}.v{w}p0"
-            e.declare(f"declare void @{name}({t}, {vector('ptr', w)}, i32, {vector('i1', w)})")
-            live = e.mask if e.mask is not None else "splat (i1 true)"
-            e.line(f"call void @{name}({t} {data}, {vector('ptr', w)} {place}, i32 {dtype.itemsize}, {vector('i1', w)} {live})")
+            self.scatter(dtype, self.to_memory(dtype, e.width, e.operand(node.src[2], e.width)), place)
             return
         if side == 1 or e.serial_lane is not None:
-            data = self._to_memory(dtype, 1, e.raw(node.src[2]))
+            data = self.to_memory(dtype, 1, e.raw(node.src[2]))
             e.line(f"store {kind} {data}, ptr {place}, align {dtype.itemsize}")
             return
         t = vector(kind, side)
-        data = self._to_memory(dtype, side, e.operand(node.src[2], side))
+        data = self.to_memory(dtype, side, e.operand(node.src[2], side))
         align = dtype.itemsize * side
         if e.mask is not None and self._is_narrower(node, root):
             old = e.emit(f"load {t}, ptr {place}, align {align}")
@@ -398,7 +461,7 @@ class Memory:
         e = self.e
         dtype: DType = value.dtype
         slot = e.alloca(f"[{e.width} x {memory_type(dtype)}]", 64)
-        data = self._to_memory(dtype, e.width, e.raw(value))
+        data = self.to_memory(dtype, e.width, e.raw(value))
         e.line(f"store {vector(memory_type(dtype), e.width)} {data}, ptr {slot}, align {min(64, dtype.itemsize * e.width)}")
         return slot
 
@@ -414,7 +477,7 @@ class Memory:
         e = self.e
         kind = memory_type(dtype)
         at = e.emit(f"getelementptr {kind}, ptr {slot}, i64 {lane}")
-        e.line(f"store {kind} {self._to_memory(dtype, 1, value)}, ptr {at}, align {dtype.itemsize}")
+        e.line(f"store {kind} {self.to_memory(dtype, 1, value)}, ptr {at}, align {dtype.itemsize}")
 
     def fetch(self, slot: str, dtype: DType) -> str:
         """All lanes' elements as a vector."""

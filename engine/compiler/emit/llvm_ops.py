@@ -8,7 +8,7 @@ be rounded once) and no other licence. Integer sums and products of the engine's
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 from engine.graph.dtypes import DType
 from engine.graph.simplify import bounds
@@ -56,10 +56,10 @@ def suffix(dtype: DType, count: int) -> str:
 
 
 class Operations:
-    """Writes instructions through `emit(text) -> name` and asks for intrinsics through `declare`."""
+    """Writes instructions through `emit(text) -> name` and asks for intrinsics through `declare`. `addresses`: sums that do not wrap."""
 
-    def __init__(self, emit: Callable[[str], str], declare: Callable[[str], None], contract: bool) -> None:
-        self.emit, self.declare = emit, declare
+    def __init__(self, emit: Callable[[str], str], declare: Callable[[str], None], contract: bool, addresses: Container[UOp]) -> None:
+        self.emit, self.declare, self.addresses = emit, declare, addresses
         self.flags = " contract" if contract else ""
 
     def call(self, name: str, returns: str, *arguments: tuple[str, str]) -> str:
@@ -135,7 +135,7 @@ class Operations:
 
     def _integer(self, node: UOp, op: str, dtype: DType, count: int, t: str, a: list[str]) -> str:
         if op in (Op.ADD, Op.SUB, Op.MUL):
-            return self.emit(f"{op} {t} {a[0]}, {a[1]}")
+            return self.emit(f"{op}{' nsw' if node in self.addresses else ''} {t} {a[0]}, {a[1]}")
         if op == Op.NEG:
             return self.emit(f"sub {t} {self.const(dtype, count, 0)}, {a[0]}")
         if op == Op.ABS:

@@ -20,23 +20,26 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from engine.compiler.emit.llvm import dim_names, emit
+from engine.compiler.emit.llvm_check import CHECK, checked_of
 from engine.compiler.emit.llvm_print import PRINT, RECORD, prints_of
 from engine.compiler.emit.llvm_walk import workgroups
 from engine.compiler.kernel import Kernel
 from engine.compiler.target import Target
 from engine.frontend.printing import line
-from engine.graph.uop import UOp
+from engine.graph.uop import Op, UOp
 from engine.runtime import events
 from engine.runtime.cache import Cache, digest
 from engine.runtime.device import DeviceError, LaunchRequest
 from engine.runtime.devices.native import PASSES, CompileError, Library, assembly, compile_ir, load_object
 from engine.runtime.devices.native_host import host
 from engine.runtime.devices.native_pool import Launch, LaunchTable, Pool
+from engine.runtime.devices.reference import CheckError, described
 
 _PIECES = 24  # chunks a thread should find in a launch, so that all end at about the same time
 
 
 _PRINTER = ctypes.CFUNCTYPE(None, ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p)
+_CHECKER = ctypes.CFUNCTYPE(None, ctypes.c_int32, ctypes.c_int32, ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(ctypes.c_int32))
 
 
 class Printer:
@@ -58,6 +61,31 @@ class Printer:
             print("\n".join(line(self.formats[number], [column[lane] for column in columns]) for lane in live), file=sys.stderr)
 
 
+class Checker:
+    """What a kernel's checks call (CHECK=1), on whichever thread they run. `error`: the first violation, until it is raised."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.name, self.nodes = kernel.name, checked_of(kernel)
+        self.error: CheckError | None = None
+        self._function = _CHECKER(self._check)
+        self.address = ctypes.cast(self._function, ctypes.c_void_p).value or 0
+
+    def _check(self, number: int, index: int, size: int, axes: int, coordinates: Any) -> None:
+        if self.error is None:
+            node = self.nodes[number]
+            lane = None if axes < 0 else tuple(coordinates[:axes])
+            what = f"index {index} is outside a size of {size}"
+            if node.op == Op.APPEND:
+                what = f"{node.src[3].dtype.count} slots from {index} on do not fit a private array of {node.dtype.length}"
+            self.error = CheckError(self.name, node, what, lane, described(node))
+
+    def settle(self) -> None:
+        """Raises CheckError where there was a violation."""
+        error, self.error = self.error, None
+        if error is not None:
+            raise error
+
+
 @dataclass
 class CpuProgram:
     """A kernel's machine code, and the names of the sizes it reads."""
@@ -69,6 +97,7 @@ class CpuProgram:
     cached: bool
     seconds: float
     printer: Printer | None = None
+    checker: Checker | None = None
 
 
 class CpuPlan:
@@ -78,6 +107,7 @@ class CpuPlan:
         self.device = device
         self.launches = list(launches)
         self.programs: list[CpuProgram] = [launch.program for launch in launches]  # type: ignore[misc]
+        self.checkers = [p.checker for p in self.programs if p.checker is not None]
         self.sizes = [np.zeros(max(1, len(p.dims)), np.int32) for p in self.programs]
         rows = [
             Launch(p.address, [a.ctypes.data for a in launch.arrays], size.ctypes.data, 0, 1, p.kernel.ordered)
@@ -100,6 +130,8 @@ class CpuPlan:
 
     def run(self, dims: dict[str, int]) -> None:
         self.device.pool.run(self.address, self.count, self.table.times_address)
+        for checker in self.checkers:
+            checker.settle()
 
     @property
     def seconds(self) -> list[float]:
@@ -109,7 +141,7 @@ class CpuPlan:
 class CpuDevice:
     """This machine's processor. `threads`: None takes what affinity and quotas allow. `group`: SIMD lanes (16, 8, 4), None the widest.
 
-    `NOOPT=1` when it is opened: kernels are compiled as written, without passes and without fma.
+    `NOOPT=1` when it is opened: kernels are compiled as written, without passes and without fma. `CHECK=1`: with checks of every index.
     """
 
     backend = "cpu"
@@ -126,6 +158,7 @@ class CpuDevice:
         self.memory_bytes = _memory()
         self.optimise = not events.unoptimised()
         self.contract = contract and self.optimise
+        self.check = events.checking()
         self.target = Target("cpu", group=self.group_width, contract=self.contract, optimise=self.optimise)
         self.cache = cache if cache is not None else Cache.from_environment()
         self._pool: Pool | None = None
@@ -139,15 +172,17 @@ class CpuDevice:
         return self._pool
 
     def source(self, kernel: Kernel) -> str:
-        return emit(kernel, self.group_width, self.contract)
+        return emit(kernel, self.group_width, self.contract, self.check)
 
     def compile(self, kernel: Kernel) -> CpuProgram:
         started = time.perf_counter()
         ir = self.source(kernel)
         key = digest("cpu", ir, self.host.triple, self.host.cpu, self.host.features, llvm.llvm_version_info, PASSES, self.optimise)
+        if self.check:
+            kernel.stats["checks"] = len(checked_of(kernel))
         known = self._programs.get(key)
         if known is not None:
-            return CpuProgram(kernel, known.library, known.address, known.dims, True, time.perf_counter() - started, known.printer)
+            return CpuProgram(kernel, known.library, known.address, known.dims, True, time.perf_counter() - started, known.printer, known.checker)
         events.show(4, f"source of {kernel.name}\n{ir}")
         data = self.cache.get(key)
         cached = data is not None
@@ -159,12 +194,15 @@ class CpuDevice:
             events.show(6, f"assembly of {kernel.name}\n{listing}\n{resources(kernel.name, listing)}")
         prints = prints_of(kernel)
         printer = Printer(prints) if prints else None
-        library = load_object(data, {PRINT: printer.address} if printer is not None else None)
+        checker = Checker(kernel) if self.check else None
+        symbols = {name: f.address for name, f in ((PRINT, printer), (CHECK, checker)) if f is not None}
+        library = load_object(data, symbols)
         seconds = time.perf_counter() - started
         events.record("cache_hit" if cached else "compile", kernel=kernel.name, seconds=seconds)
         if not cached:
             events.record("cache_miss", kernel=kernel.name)
-        program = CpuProgram(kernel, library, library.address(kernel.name), dim_names(kernel), cached, seconds, printer)
+        dims = dim_names(kernel, self.check)
+        program = CpuProgram(kernel, library, library.address(kernel.name), dims, cached, seconds, printer, checker)
         self._programs[key] = program
         return program
 

@@ -13,8 +13,7 @@ import numpy as np
 from engine.compiler.kernel import Kernel
 from engine.compiler.print import text
 from engine.compiler.target import Target
-from engine.frontend.trace import line_of
-from engine.graph.uop import UOp, size_value
+from engine.graph.uop import size_value
 from engine.runtime.device import LaunchRequest
 from engine.runtime.devices import reference
 
@@ -26,11 +25,6 @@ class InterpretedProgram:
     kernel: Kernel
     cached: bool = True
     seconds: float = 0.0
-
-
-def _describe(node: UOp) -> str:
-    line = line_of(node)
-    return f"{node.op} at {line}" if line else repr(node)
 
 
 class InterpretedPlan:
@@ -46,7 +40,7 @@ class InterpretedPlan:
         for buffer, array in zip(kernel.buffers, launch.arrays, strict=True):
             count = int(np.prod([size_value(s, dims) for s in buffer.shape], dtype=np.int64))
             arrays.append(array.reshape(-1)[:count])
-        reference.run(kernel, arrays, dims, group_width=self.device.group_width, nan_check=self.device.nan_check, describe=_describe)
+        reference.run(kernel, arrays, dims, group_width=self.device.group_width, nan_check=self.device.nan_check, describe=reference.described)
 
     def run(self, dims: dict[str, int]) -> None:
         self.seconds = []

@@ -24,7 +24,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from engine.compiler.kernel import Block, BranchItem, Item, Kernel, LoopItem, SerialItem, item_inputs
-from engine.frontend.printing import line
+from engine.frontend.printing import line as printed
+from engine.frontend.trace import line_of
 from engine.graph import numpy_ops
 from engine.graph.dtypes import DType
 from engine.graph.uop import ELEMENTWISE, Op, UOp, size_value
@@ -37,6 +38,12 @@ _VOTES = {"any": np.logical_or, "all": np.logical_and, "min": np.minimum, "max":
 _ACROSS = {
     "add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum, "and": np.bitwise_and, "or": np.bitwise_or
 }  # fmt: skip
+
+
+def described(node: UOp) -> str:
+    """An operation, as errors name it: with the user's line where it is known."""
+    line = line_of(node)
+    return f"{node.op} at {line}" if line else repr(node)
 
 
 class CheckError(RuntimeError):
@@ -101,6 +108,7 @@ class _Run:
             Op.ARRAY_GET: self._array_get,
             Op.ARRAY_SET: self._array_set,
             Op.APPEND: self._append,
+            Op.GATHER: self._table,
             Op.LOAD: self._load,
             Op.STORE: self._store,
             Op.VOTE: self._vote,
@@ -258,6 +266,13 @@ class _Run:
                 self._fail(node, frame, int(np.argwhere(made)[0][0]), f"makes a NaN of {values}")
         return result
 
+    def _table(self, node: UOp, frame: Frame) -> Array:
+        index, *rows = node.src
+        (at,) = _operands([index], frame, node.dtype.count)
+        self._check_index(node, frame, at, len(rows))
+        values = np.array([row.arg for row in rows], node.dtype.numpy)
+        return _spread(values[np.clip(at, 0, len(rows) - 1)], node.dtype.count)
+
     def _load(self, node: UOp, frame: Frame) -> Array:
         memory, count = self.memory[node.src[0]], node.dtype.count
         index, *gates = _operands(node.src[1:], frame, count)
@@ -365,7 +380,7 @@ class _Run:
     def _print(self, node: UOp, frame: Frame) -> None:
         mask, *values = (frame.full(part) for part in node.src)
         for row in np.flatnonzero(mask):
-            print(line(node.arg[0], [value[row] for value in values]), file=sys.stderr)
+            print(printed(node.arg[0], [value[row] for value in values]), file=sys.stderr)
 
 
 def _operands(nodes: Iterable[UOp], frame: Frame, count: int) -> list[Array]:
