@@ -3,7 +3,8 @@
 The *signature* of a call is the structure of its arguments, the shape and dtype of every Tensor (sizes that have names stand for
 themselves, whatever their value), the device, and the value of whatever is static. Python numbers and small arrays are
 parameters: they reach the kernels as data. A signature that is new is traced (nothing runs), scheduled, compiled and given its
-memory; one that is known is replayed: parameters are written, and one call runs the plan. The output buffers are the same at each
+memory; one that is known is replayed: parameters are written, and one call runs the plan. The plan of a new signature is kept on
+disk, where the next process finds it and traces nothing (`engine.stored`). The output buffers are the same at each
 call, so a result of an earlier call is stale, and reading it raises `StaleTensorError`.
 
 Inside the trace of another jitted function, inside a body of control flow, and in eager mode, a jitted function is only a
@@ -18,18 +19,19 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any
 
-from engine import purity
+from engine import stored
 from engine.frontend import tree
 from engine.frontend.tensor import Tensor, TensorSpec, is_eager
 from engine.frontend.trace import (
     ImpureFunctionError,
-    Trace,
     TraceError,
     current,
     leaked,
@@ -39,6 +41,7 @@ from engine.frontend.trace import (
     user_line,
 )  # fmt: skip
 from engine.graph.uop import BufferArg, Op, UOp, toposort
+from engine.outside import Witness
 from engine.replay import Replay, Result
 from engine.runtime import events
 from engine.runtime.device import Device, default_device
@@ -63,7 +66,8 @@ class Compile:
 class Stats:
     """Counts of one jitted function. `compiles`: one entry for each signature, with the reason.
 
-    `trace_seconds` includes scheduling and lowering. `cache_hits` and `cache_misses` count kernels.
+    `trace_seconds` includes scheduling and lowering. `cache_hits` and `cache_misses` count kernels; those of a plan that comes from the
+    disk, which is neither traced nor scheduled, are hits.
     """
 
     hits: int = 0
@@ -89,7 +93,7 @@ class KernelInfo:
 
 @dataclass(frozen=True)
 class _Traced:
-    """What one trace recorded."""
+    """What one trace recorded. `files`: of the code that it ran through."""
 
     nodes: list[UOp]  # the placeholder of each argument leaf
     outputs: list[tuple[UOp, UOp]]  # buffer to be written, node; a node that only prints has a buffer of kind "effect", which is no memory
@@ -97,6 +101,7 @@ class _Traced:
     results: list[Result]
     spec: tree.Spec
     captured: list[UOp]  # memory from outside of the function
+    files: set[str]
 
 
 class Jitted:
@@ -165,23 +170,33 @@ class Jitted:
             progress("ready", 1.0)
 
     def plan_of(self, *args: Any, **keywords: Any) -> Plan:
-        """The plan for these arguments (or specs of them), compiled where it is not yet."""
+        """The plan for these arguments (or specs of them), compiled where it is not yet, with the graphs of its kernels."""
         arguments = self._arguments(args, keywords)
-        return self._replay_of(describe(self._parameters, self._static, arguments), arguments, None).plan
+        call = describe(self._parameters, self._static, arguments)
+        return self._with_graphs(self._replay_of(call, arguments, None).plan, call, arguments)
 
     def kernels(self, *args: Any, **keywords: Any) -> list[KernelInfo]:
-        """The kernels for these arguments (or specs of them), in the order in which they run; compiled where they are not yet."""
-        plan = self.plan_of(*args, **keywords)
+        """The kernels for these arguments (or specs of them), in the order in which they run; compiled where they are not yet.
+
+        The `source` of one that came from the disk traces the function again.
+        """
+        arguments = self._arguments(args, keywords)
+        call = describe(self._parameters, self._static, arguments)
+        plan = self._replay_of(call, arguments, None).plan
+
+        def source(number: int) -> str:
+            return plan.device.source(self._with_graphs(plan, call, arguments).kernels[number])
+
         return [
-            KernelInfo(
-                item.kernel.name,
-                item.kernel.lanes,
-                item.kernel.workgroup,
-                tuple(item.reasons),
-                functools.partial(plan.device.source, item.kernel),
-            )
-            for item in plan.items
+            KernelInfo(launch.name, launch.lanes, launch.workgroup, launch.reasons, functools.partial(source, number))
+            for number, launch in enumerate(plan.launches)
         ]
+
+    def _with_graphs(self, plan: Plan, call: Call, arguments: Sequence[Any]) -> Plan:
+        """This plan, or the same traced again where it came from the disk."""
+        if plan.items or not plan.launches:
+            return plan
+        return make_plan(self._trace(call, arguments).outputs, plan.device, self.name, self.workgroup)
 
     @property
     def bytes_allocated(self) -> int:
@@ -252,33 +267,43 @@ class Jitted:
 
     def _compile(self, call: Call, arguments: Sequence[Any], progress: Progress | None) -> Replay:
         started = time.perf_counter()
-        device = self.device
+        device, stats = self.device, self.stats
         why = self._why(call, device)
-        if progress is not None:
-            progress(f"tracing {self.name}", 0.0)
-        outside = purity.seen(self.function) if events.checking() else None
-        traced = self._trace(call, arguments)
-        if events.checking():
-            self._check_trace(traced, self._trace(call, arguments))
-        recorded = time.perf_counter() - started
-        events.record("trace", function=self.name, seconds=recorded)
-        plan = make_plan(traced.outputs, device, self.name, self.workgroup, progress)
-        written = [buffer for buffer, _ in traced.outputs if buffer.arg.kind == "output"]
+        key = stored.key_of(self.name, self.function, call, device, self.workgroup)
+        known = stored.load(key, call, device) if key is not None else None
+        outside = None
+        if known is not None:
+            why += ", from the disk cache"
+            plan, spec, captured = known.plan, known.spec, []
+            nodes, results, assigned = known.nodes, known.results, known.assigned
+        else:
+            if progress is not None:
+                progress(f"tracing {self.name}", 0.0)
+            outside = _purity().seen(self.function) if events.checking() else None
+            tracing_began = time.perf_counter()
+            traced = self._trace(call, arguments)
+            if events.checking():
+                self._check_trace(traced, self._trace(call, arguments))
+            recorded = time.perf_counter() - tracing_began
+            events.record("trace", function=self.name, seconds=recorded)
+            plan = make_plan(traced.outputs, device, self.name, self.workgroup, progress)
+            stats.trace_seconds += recorded + plan.seconds["schedule"]
+            spec, captured = traced.spec, traced.captured
+            nodes, results, assigned = traced.nodes, traced.results, traced.assigned
+            if key is not None and not captured:
+                stored.store(key, plan, nodes, results, spec, assigned, traced.files)
         replay = Replay(
-            self.name, plan, matcher(call, arguments), call.leaves, traced.nodes, written, traced.results, builder(traced.spec),
-            traced.assigned, traced.captured,
-        )  # fmt: skip
+            self.name, plan, matcher(call, arguments), call.leaves, nodes, plan.outputs, results, builder(spec), assigned, captured
+        )
         if outside is not None:
             self._outside[replay] = outside
-        stats = self.stats
-        stats.trace_seconds += recorded + plan.seconds["schedule"]
+        cached = sum(launch.program.cached for launch in plan.launches)
         stats.compile_seconds += plan.seconds["compile"]
-        stats.kernels += len(plan.items)
-        cached = sum(program.cached for program in plan.programs)
+        stats.kernels += len(plan.launches)
         stats.cache_hits += cached
-        stats.cache_misses += len(plan.programs) - cached
-        stats.compiles.append(Compile(why, time.perf_counter() - started, len(plan.items), time.time()))
-        events.show(1, f"{self.name}: {len(plan.items)} kernels in {stats.compiles[-1].seconds * 1e3:.1f} ms; {why}")
+        stats.cache_misses += len(plan.launches) - cached
+        stats.compiles.append(Compile(why, time.perf_counter() - started, len(plan.launches), time.time()))
+        events.show(1, f"{self.name}: {len(plan.launches)} kernels in {stats.compiles[-1].seconds * 1e3:.1f} ms; {why}")
         return replay
 
     def _trace(self, call: Call, arguments: Sequence[Any]) -> _Traced:
@@ -289,9 +314,9 @@ class Jitted:
             node = UOp.new(Op.BUFFER, leaf.dtype, (), BufferArg(next_number(), leaf.shape, kind), leaf.shape)
             note_argument(node, f"the argument {leaf.path} of {self.name}() ({self._place()})")
             nodes.append(node)
-        trace = Trace()
+        trace = Witness(sys._getframe().f_code)
         trace.jit = True
-        with tracing(trace):
+        with tracing(trace), trace.watching():
             given = list(_placeholders(call.specs, arguments, nodes))
             leaves, spec, _ = tree.flatten(self._call_function(given), _is_result)
             returned = [leaf if isinstance(leaf, Tensor) else Tensor(leaf) for leaf in leaves]
@@ -317,7 +342,7 @@ class Jitted:
                 results.append(Result(output=written[node]))
         for effect in trace.prints.get(0, ()):
             outputs.append((UOp.new(Op.BUFFER, None, (), BufferArg(len(outputs), (), "effect"), ()), effect))
-        return _Traced(nodes, outputs, list(trace.assigned), results, spec, list(captured))
+        return _Traced(nodes, outputs, list(trace.assigned), results, spec, list(captured), trace.code_files())
 
     def _check_graph(self, roots: Sequence[UOp], own: set[UOp], captured: dict[UOp, None]) -> None:
         """Collects the memory that the function captured. Raises TraceError for values that do not belong to this trace."""
@@ -360,7 +385,7 @@ class Jitted:
         return f"{os.path.relpath(path) if path.startswith(os.getcwd() + os.sep) else path}:{code.co_firstlineno}"
 
     def _check_trace(self, first: _Traced, second: _Traced) -> None:
-        what = purity.first_difference([n for _, n in first.outputs], [n for _, n in second.outputs])
+        what = _purity().first_difference([n for _, n in first.outputs], [n for _, n in second.outputs])
         if what is not None:
             raise ImpureFunctionError(
                 f"{self._place()}: {self.name}() records another graph when it is traced a second time: {what}. It depends on "
@@ -368,13 +393,20 @@ class Jitted:
             )
 
     def _check_outside(self, before: dict[str, Any]) -> None:
-        changed = purity.changed(before, purity.seen(self.function))
+        changed = _purity().changed(before, _purity().seen(self.function))
         if changed is not None:
             name, old, new = changed
             raise ImpureFunctionError(
                 f"{user_line()}: {self.name}() ({self._place()}) reads the {name}, which was {old} when the function was traced and is "
                 f"{new} now; the compiled kernels still use the old value. Pass it as an argument"
             )
+
+
+def _purity() -> ModuleType:
+    """The checks of `CHECK=1`, imported only where they are asked for."""
+    from engine import purity
+
+    return purity
 
 
 def _is_result(value: Any) -> bool:

@@ -65,7 +65,8 @@ def split_reductions(roots: list[UOp]) -> list[UOp]:
     """Long reductions to few elements, in two steps."""
     done: dict[UOp, UOp] = {}
     for node in toposort(roots):
-        fresh = node.replace(src=tuple(done[s] for s in node.src))
+        sources = tuple(done[s] for s in node.src)
+        fresh = node if sources == node.src else node.replace(src=sources)
         if node.op == Op.REDUCE and not node.scope and len(node.arg) == 2:
             op, axes = node.arg
             count = product(node.src[0].shape[a] for a in axes)
@@ -109,7 +110,10 @@ def choose_lanes(node: UOp, stored: dict[UOp, UOp]) -> Shape:
 
 def _is_scalar(node: UOp) -> bool:
     """One element: the same for all lanes."""
-    return node.op not in CONTROL and all(isinstance(s, int) and s == 1 for s in node.shape)
+    for size in node.shape:  # asked of every node, mostly in vain: a loop is quicker than all()
+        if not isinstance(size, int) or size != 1:
+            return False
+    return node.op not in CONTROL
 
 
 def _keeps_place(node: UOp, stored: dict[UOp, UOp]) -> bool:
@@ -264,7 +268,7 @@ class _Scheduler:
         """Lowers stores into one kernel. Raises NeedsCut, or _Again where they cannot be one."""
         computed = {s.node for s in stores if not s.scatter}
         outside = {n: b for n, b in self.stored.items() if n not in computed}
-        reached = toposort([s.value for s in stores], stop=lambda n: n in outside)
+        reached = toposort([s.value for s in stores], stop=outside.__contains__ if outside else None)
         if any(s.scatter for s in stores):
             reached = toposort(stores[0].node.src[1:], stop=lambda n: n in outside)
         held = {n: outside[n] for n in reached if n in outside}

@@ -27,6 +27,7 @@ Number = bool | int | float
 _NUMBERS = (bool, int, float, np.number, np.bool_)
 _realize: Callable[[list[Tensor]], None] | None = None
 _eager: Callable[[UOp], UOp] | None = None
+_witness: Callable[[], None] | None = None
 
 
 def set_realizer(function: Callable[[list[Tensor]], None] | None) -> Callable[[list[Tensor]], None] | None:
@@ -41,6 +42,12 @@ def set_eager(function: Callable[[UOp], UOp] | None) -> Callable[[UOp], UOp] | N
     global _eager
     before, _eager = _eager, function
     return before
+
+
+def set_witness(function: Callable[[], None] | None) -> None:
+    """Installs a function that is called whenever a node is recorded, by whatever thread (the jit's, while it traces)."""
+    global _witness
+    _witness = function
 
 
 def is_eager() -> bool:
@@ -87,6 +94,8 @@ class Tensor:
             trace.current().check_scope(node)
         if _eager is not None:
             node = _eager(node)
+        if _witness is not None:
+            _witness()
         self = Tensor.__new__(Tensor)
         self.uop, self.generation = node, None
         return self
@@ -100,7 +109,8 @@ class Tensor:
 
     @property
     def dtype(self) -> DType:
-        return cast(DType, self.uop.dtype)
+        dtype: DType = self.uop.dtype
+        return dtype
 
     @property
     def ndim(self) -> int:
@@ -625,8 +635,11 @@ def unary(op: str, x: Tensor, floating: bool = False) -> Tensor:
 
 def binary(op: str, a: Any, b: Any, floating: bool = False, bits: bool = False) -> Tensor:
     """op(a, b) after promotion and broadcasting; `floating`: the result is a float; `bits`: floats are refused."""
-    x, y = operands(a, b, op)
-    dtype = x.dtype
+    if type(a) is Tensor and type(b) is Tensor and a.uop.dtype is b.uop.dtype:
+        x, y = a, b
+    else:
+        x, y = operands(a, b, op)
+    dtype: DType = x.uop.dtype
     if floating and not dtype.is_float:
         x, y, dtype = x.cast(float32), y.cast(float32), float32
     if bits and dtype.is_float:

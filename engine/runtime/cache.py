@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import os
 import struct
-import tempfile
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -126,9 +126,7 @@ class Cache:
         """The cache that `JIT_CACHE` and `JIT_CACHE_LIMIT` ask for, by default in the user's cache folder."""
         folder = os.environ.get("JIT_CACHE")
         if folder is None:
-            from platformdirs import user_cache_dir  # here, because it is seldom needed and costs import time
-
-            folder = user_cache_dir("rayfuse", appauthor=False)
+            folder = _usual_folder()
         elif folder.strip().lower() in ("", "0", "off"):
             return cls(None, on_warning=on_warning)
         folder = os.path.expanduser(folder)
@@ -202,6 +200,8 @@ class Cache:
     def _write(self, folder: str, path: str, data: bytes) -> None:
         """Write under a temporary name, then rename. Whatever goes wrong, no temporary file stays."""
         header = _HEADER.pack(_MAGIC, _VERSION, 0, len(data), blake2b(data, digest_size=32).digest())
+        import tempfile  # it brings much along, and most processes only read
+
         handle, temporary = tempfile.mkstemp(suffix=_TEMPORARY, dir=folder)
         try:
             with open(handle, "wb", buffering=0) as file:
@@ -250,6 +250,15 @@ class Cache:
             if file.used_s < oldest:
                 with suppress(OSError):
                     os.unlink(file.path)
+
+
+def _usual_folder() -> str:
+    """The folder in the user's cache folder. The package that knows it for every system takes long to import, so Linux goes without."""
+    if not sys.platform.startswith("linux"):
+        from platformdirs import user_cache_dir
+
+        return user_cache_dir("rayfuse", appauthor=False)
+    return os.path.join(os.environ.get("XDG_CACHE_HOME", "").strip() or os.path.expanduser("~/.cache"), "rayfuse")
 
 
 def _payload(data: bytes) -> bytes | None:

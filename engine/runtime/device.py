@@ -11,13 +11,16 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from engine.compiler.kernel import Kernel
-from engine.compiler.target import Target
 from engine.runtime import events
+
+if TYPE_CHECKING:
+    from engine.compiler.kernel import Kernel
+    from engine.compiler.target import Target
+    from engine.runtime.cache import Cache
 
 BACKENDS = ("cuda", "hip", "metal", "opencl", "opengl", "webgpu", "cpu", "reference")
 _FORCES = {
@@ -41,16 +44,15 @@ class DeviceStatus:
 
 @dataclass
 class LaunchRequest:
-    """One launch of a plan: a compiled kernel and the arrays of its buffers (in the order of `kernel.buffers`)."""
+    """One launch of a plan: a compiled kernel and the arrays of its buffers, in the order of its slots."""
 
     program: Program
     arrays: list[np.ndarray[Any, Any]]
 
 
 class Program(Protocol):
-    """A compiled kernel."""
+    """A compiled kernel. `cached`: its machine code was there already."""
 
-    kernel: Kernel
     cached: bool
     seconds: float
 
@@ -89,6 +91,19 @@ class Device(Protocol):
 
     def source(self, kernel: Kernel) -> str:
         """The text that `compile` compiles."""
+
+    @property
+    def cache(self) -> Cache | None:
+        """Where compiled code and plans are kept; None where nothing is."""
+
+    def identity(self) -> tuple[Any, ...]:
+        """Everything on the side of the device that machine code depends on, as plain data."""
+
+    def pack(self, program: Program) -> tuple[Any, ...] | None:
+        """A compiled kernel as plain data; None where it cannot be used by another process."""
+
+    def unpack(self, packed: tuple[Any, ...]) -> Program | None:
+        """The kernel that `pack` took apart; None where its machine code is gone from the disk cache."""
 
     def executable(self, launches: Sequence[LaunchRequest]) -> Executable:
         """A plan of these launches."""

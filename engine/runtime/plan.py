@@ -1,8 +1,10 @@
 """A compiled function as data: launches, buffers, parameters.
 
 `make_plan` turns outputs (buffer leaf, graph node) into kernels, compiles them, and decides where every buffer lives. A `Plan`
-then only needs the memory of its arguments and the values of its parameters: `bind` fixes them, `run` runs. What a plan owns is
+then only needs the memory of its arguments and the values of its parameters: `prepare` fixes them, `run` runs. What a plan owns is
 allocated when the named sizes are known, and again only when they change.
+
+A plan that comes from the disk (`engine.stored`) has the same launches, and no graphs: nothing of the compiler is imported for it.
 """
 
 from __future__ import annotations
@@ -10,33 +12,44 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine.compiler.kernel import Kernel
-from engine.compiler.print import graph_text, size_text, text
-from engine.compiler.schedule import ExecItem, schedule
-from engine.compiler.verify import verify_kernel
 from engine.frontend.storage import Storage, aligned_empty
-from engine.graph.uop import BufferArg, UOp, product, size_value
-from engine.graph.verify import verify_graph
+from engine.graph.uop import BufferArg, Shape, UOp, product, size_value
 from engine.runtime import events
 from engine.runtime.device import Device, Executable, LaunchRequest, Program
+
+if TYPE_CHECKING:
+    from engine.compiler.kernel import Kernel
+    from engine.compiler.schedule import ExecItem
 
 Progress = Callable[[str, float], None]
 
 
+@dataclass(frozen=True)
+class Launch:
+    """One launch of a plan: what is known of its kernel, the buffer leaf in each of its slots, and its machine code."""
+
+    name: str
+    lanes: Shape
+    workgroup: int
+    reasons: tuple[str, ...]
+    leaves: tuple[UOp, ...]
+    program: Program
+
+
 @dataclass
 class Plan:
-    """Kernels of one function in order of launch. `slots`: which launches use each buffer leaf."""
+    """Launches of one function in order. `uses`: launch and slot of each buffer leaf. `items`: their graphs, where they were traced."""
 
     device: Device
-    items: list[ExecItem]
-    programs: list[Program]
+    launches: list[Launch]
     temporaries: list[UOp]
     outputs: list[UOp]
     seconds: dict[str, float]
+    items: list[ExecItem] = field(default_factory=list)
     storages: dict[UOp, Storage] = field(default_factory=dict)  # of the outputs
     scratch: dict[UOp, np.ndarray[Any, Any]] = field(default_factory=dict)  # memory of the temporaries, some of it shared
     scratch_bytes: int = 0
@@ -44,6 +57,11 @@ class Plan:
     executable: Executable | None = None
     dims: dict[str, int] | None = None
     uses: dict[UOp, list[tuple[int, int]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for number, launch in enumerate(self.launches):
+            for slot, leaf in enumerate(launch.leaves):
+                self.uses.setdefault(leaf, []).append((number, slot))
 
     def prepare(self, arrays: dict[UOp, np.ndarray[Any, Any]], dims: dict[str, int]) -> None:
         """Allocates what depends on the sizes and fixes every address. `arrays`: memory of arguments and parameters."""
@@ -62,10 +80,8 @@ class Plan:
         if dims != self.dims:
             self._place_temporaries(dims)
         self.bound = dict(arrays)
-        launches = []
-        for item, program in zip(self.items, self.programs, strict=True):
-            launches.append(LaunchRequest(program, [self._array(b.leaf) for b in item.kernel.buffers]))
-        self.executable = self.device.executable(launches)
+        requests = [LaunchRequest(launch.program, [self._array(leaf) for leaf in launch.leaves]) for launch in self.launches]
+        self.executable = self.device.executable(requests)
         self.executable.resize(dims)
         self.dims = dict(dims)
 
@@ -109,8 +125,8 @@ class Plan:
         assert self.executable is not None and self.dims is not None
         self.executable.run(self.dims)
         if events.debug_level() >= 2:
-            for item, seconds in zip(self.items, self.executable.seconds, strict=True):
-                events.show(2, f"{item.kernel.name}: {seconds * 1e3:.3f} ms, workgroups of {item.kernel.workgroup}")
+            for launch, seconds in zip(self.launches, self.executable.seconds, strict=True):
+                events.show(2, f"{launch.name}: {seconds * 1e3:.3f} ms, workgroups of {launch.workgroup}")
 
     @property
     def kernel_seconds(self) -> list[float]:
@@ -131,6 +147,7 @@ class Plan:
 
     @property
     def kernels(self) -> list[Kernel]:
+        """The lowered kernels of a plan that was traced here; none where it came from the disk."""
         return [item.kernel for item in self.items]
 
 
@@ -142,6 +159,12 @@ def make_plan(
     progress: Progress | None = None,
 ) -> Plan:
     """Schedules and compiles. `outputs`: (buffer leaf, node); leaves of kind "output" are allocated by the plan."""
+    # here and not above: a plan from the disk needs nothing of the compiler
+    from engine.compiler.print import graph_text, text
+    from engine.compiler.schedule import schedule
+    from engine.compiler.verify import verify_kernel
+    from engine.graph.verify import verify_graph
+
     started = time.perf_counter()
     level, checking = events.debug_level(), events.checking()
     if level >= 5:
@@ -159,21 +182,22 @@ def make_plan(
             verify_graph([store.src[1] for store in item.ast.src], "schedule")
             verify_kernel(item.kernel, "lower")
     scheduled = time.perf_counter()
-    programs: list[Program] = []
+    launches: list[Launch] = []
     for k, item in enumerate(made.items):
+        kernel = item.kernel
         if progress is not None:
-            progress(f"compiling {item.kernel.name}", k / max(1, len(made.items)))
-        programs.append(device.compile(item.kernel))
+            progress(f"compiling {kernel.name}", k / max(1, len(made.items)))
+        leaves = tuple(buffer.leaf for buffer in kernel.buffers)
+        launches.append(Launch(kernel.name, kernel.lanes, kernel.workgroup, tuple(item.reasons), leaves, device.compile(kernel)))
     seconds = {"schedule": scheduled - started, "compile": time.perf_counter() - scheduled}
-    plan = Plan(device, made.items, programs, made.temporaries, [b for b, _ in outputs if b.arg.kind == "output"], seconds)
-    for launch, item in enumerate(made.items):
-        for slot, buffer in enumerate(item.kernel.buffers):
-            plan.uses.setdefault(buffer.leaf, []).append((launch, slot))
-    return plan
+    own = [b for b, _ in outputs if b.arg.kind == "output"]
+    return Plan(device, launches, made.temporaries, own, seconds, made.items)
 
 
 def _schedule_text(item: ExecItem) -> str:
     """One kernel of a schedule, and why it is one."""
+    from engine.compiler.print import size_text
+
     kernel = item.kernel
     lanes = " x ".join(str(size_text(s)) for s in kernel.lanes) or "1"
     reason = "; ".join(item.reasons) or "fused: nothing forbids it"

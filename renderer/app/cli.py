@@ -21,7 +21,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -108,7 +107,7 @@ def parser() -> Parser:
     """The commands and their options."""
     top = Parser("rayfuse", description="A path tracer on a fusing just-in-time compiler.", allow_abbrev=False)
     top.add_argument("--version", action="store_true", help="print the version and end")
-    commands = top.add_subparsers(metavar="COMMAND", parser_class=Parser)
+    commands = top.add_subparsers(metavar="COMMAND", parser_class=Parser, prog="rayfuse")
 
     def command(name: str, function: Callable[[argparse.Namespace], int], text: str) -> Parser:
         added = commands.add_parser(
@@ -271,10 +270,17 @@ def exit_code_of(error: Exception) -> int:
     return INTERNAL
 
 
+def print_traceback(error: BaseException) -> None:
+    """Where an error came from, on standard error."""
+    import traceback
+
+    traceback.print_exception(error)
+
+
 def report(error: Exception) -> int:
     """Says in one line what went wrong and returns the exit code."""
     if os.environ.get("RAYFUSE_TRACEBACK") == "1":
-        traceback.print_exception(error)
+        print_traceback(error)
     code = exit_code_of(error)
     if code == INTERNAL:
         say(f"internal error: {type(error).__name__}: {error}; RAYFUSE_TRACEBACK=1 shows where")
@@ -287,6 +293,7 @@ def report(error: Exception) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command; returns the exit code."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy's own threads: 50 ms at the start, and never used here
     try:
         top = parser()
         arguments = top.parse_args(argv)
@@ -305,7 +312,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except MemoryError as error:
         if os.environ.get("RAYFUSE_TRACEBACK") == "1":
-            traceback.print_exception(error)
+            print_traceback(error)
         say(f"error: out of memory{f': {error}' if str(error) else ''}; try a smaller --size or scene")
         return NO_MEMORY
     except BrokenPipeError:  # the reader of standard output has gone: nothing is left to say, nor to flush at exit

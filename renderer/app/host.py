@@ -11,7 +11,6 @@ exec on Linux, so a benchmark started from a large process would report the size
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
 import sys
@@ -114,6 +113,8 @@ def commit(root: Path) -> str | None:
 
 def sha256_of(path: Path) -> str | None:
     """The file's SHA-256 in hexadecimal; None where it cannot be read (any more)."""
+    import hashlib
+
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

@@ -7,6 +7,7 @@ the first frame.
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 from dataclasses import dataclass
@@ -74,6 +75,14 @@ def ignore(message: str) -> None:
 
 def open_session(options: FrameOptions, progress: Progress, *, spp_per_frame: int) -> Opened:
     """Loads the scene, builds its tree, uploads and compiles. Raises SceneError, DeviceError or MemoryError."""
+    gc.disable()  # nothing of what is imported and loaded is garbage, and the collector would walk it again and again
+    try:
+        return _open_session(options, progress, spp_per_frame)
+    finally:
+        gc.enable()
+
+
+def _open_session(options: FrameOptions, progress: Progress, spp_per_frame: int) -> Opened:
     import renderer.scene.gltf  # noqa: F401 - imported here so that `imported_s` has it
     from engine.runtime import events
     from renderer.pipeline.session import Session

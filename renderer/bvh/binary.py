@@ -11,14 +11,16 @@ Triangles with a NaN or an infinite coordinate can never be hit and have no box:
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from renderer.bvh.kernel import subtree_builder
 from renderer.bvh.wide import CostModel
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 SMALLEST_TASK = 2048
 """Boxes in a subtree below which another task is not worth its thread's while."""
@@ -86,6 +88,8 @@ def build_binary(
     tasks[0] = 0, 0, count, 0
     deferred = tasks[: build(tasks, grain)]
     if len(deferred):
+        from concurrent.futures import ThreadPoolExecutor  # not needed for small scenes
+
         largest_first = deferred[np.argsort(deferred[:, 1] - deferred[:, 2], kind="stable")]
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(lambda task: build(task, 0), largest_first))

@@ -7,12 +7,16 @@ knows them only scaled and rounded: the bounds of a child are exactly the smalle
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-from numpy.typing import NDArray
 
 from renderer.bvh.binary import build_binary, triangle_boxes
 from renderer.bvh.collapse import WideTopology, collapse
 from renderer.bvh.wide import EMPTY_CHILD, WIDTHS, CostModel, WideBVH, path_limits
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 def build(
@@ -48,7 +52,7 @@ def build(
     tree = build_binary(lower, upper, leaf_size=leaf_size, bins=bins, cost=cost, split_cost=split_cost, threads=threads)
     topology = collapse(tree, width, leaf_size, cost)
     begin, end = tree.begin[topology.leaves], tree.end[topology.leaves]
-    leaf_triangle, leaf_vertices = pack_leaves(triangles, tree.order, begin, end, leaf_size)
+    leaf_triangle = pack_leaves(tree.order, begin, end, leaf_size)
     leaf_lower = np.minimum.reduceat(lower[tree.order], begin, axis=0) if len(begin) else lower[:0]
     leaf_upper = np.maximum.reduceat(upper[tree.order], begin, axis=0) if len(begin) else upper[:0]
     bounds, child = pack_nodes(topology, leaf_lower, leaf_upper, width)
@@ -56,7 +60,7 @@ def build(
     return WideBVH(
         bounds=bounds,
         child=child,
-        leaf_vertices=leaf_vertices,
+        leaf_vertices=vertices_of(triangles, leaf_triangle),
         leaf_triangle=leaf_triangle,
         leaf_count=(leaf_triangle >= 0).sum(axis=1).astype(np.int32),
         depth=depth,
@@ -65,22 +69,24 @@ def build(
 
 
 def pack_leaves(
-    triangles: NDArray[np.float32],
-    order: NDArray[np.int32],
-    begin: NDArray[np.int32],
-    end: NDArray[np.int32],
-    leaf_size: int,
-) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """`leaf_triangle` and `leaf_vertices` of leaves over `order[begin:end]`; one empty leaf if there are none."""
+    order: NDArray[np.int32], begin: NDArray[np.int32], end: NDArray[np.int32], leaf_size: int
+) -> NDArray[np.int32]:
+    """`leaf_triangle` of leaves over `order[begin:end]`; one empty leaf if there are none."""
     if len(begin) == 0:
-        return np.full((1, leaf_size), -1, np.int32), np.zeros((1, 9, leaf_size), np.float32)
+        return np.full((1, leaf_size), -1, np.int32)
     position = begin[:, None] + np.arange(leaf_size)
     filled = position < end[:, None]
-    leaf_triangle = np.where(filled, order[np.minimum(position, len(order) - 1)], -1).astype(np.int32)
-    leaf_vertices = np.zeros((len(begin), 9, leaf_size), np.float32)
-    leaf, slot = np.nonzero(filled)
-    leaf_vertices[leaf, :, slot] = triangles.reshape(-1, 9)[leaf_triangle[leaf, slot]]
-    return leaf_triangle, leaf_vertices
+    return np.where(filled, order[np.minimum(position, len(order) - 1)], -1).astype(np.int32)
+
+
+def vertices_of(triangles: NDArray[np.float32], leaf_triangle: NDArray[np.int32]) -> NDArray[np.float32]:
+    """`leaf_vertices` for the triangles in each leaf."""
+    leaves, leaf_size = leaf_triangle.shape
+    if not len(triangles):
+        return np.zeros((leaves, 9, leaf_size), np.float32)
+    corners = triangles.reshape(-1, 9).take(leaf_triangle, axis=0, mode="clip")
+    corners[leaf_triangle < 0] = 0
+    return np.ascontiguousarray(corners.transpose(0, 2, 1))
 
 
 def pack_nodes(

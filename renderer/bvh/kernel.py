@@ -21,7 +21,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from string import Template
 
-import llvmlite.binding as llvm
+from engine.native import compile_host_code
 
 MAX_SAH_DEPTH = 48
 """Below this depth nodes are halved by count, which bounds the depth of the tree by 48 + log2(boxes)."""
@@ -416,30 +416,11 @@ def source(bins: int) -> str:
 
 @lru_cache(maxsize=8)
 def subtree_builder(bins: int) -> SubtreeBuilder:
-    """Compiles the builder for this host (some tens of milliseconds, once a process and number of bins).
+    """The builder for this host, compiled (some tens of milliseconds) where the disk cache does not have it.
 
     The returned function releases the GIL and may run on many threads at once over disjoint ranges of one set of
     arrays.
     """
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    machine = llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=2
-    )
-    module = llvm.parse_assembly(source(bins))
-    module.verify()
-    passes = llvm.create_new_module_pass_manager()
-    passes.add_always_inliner_pass()
-    passes.add_instruction_combine_pass()
-    passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=1)))
-    engine = llvm.create_mcjit_compiler(module, machine)
-    engine.finalize_object()
     pointers, integers, floats = [ctypes.c_void_p] * 5, [ctypes.c_int32] * 2, [ctypes.c_float] * 3
     prototype = ctypes.CFUNCTYPE(ctypes.c_int32, *pointers, *integers, *floats)
-    function = prototype(engine.get_function_address("build_subtree"))
-
-    def build_subtree(*arguments: object) -> int:
-        assert engine is not None  # the code lives as long as its engine
-        return int(function(*arguments))
-
-    return build_subtree
+    return prototype(compile_host_code(source(bins), "build_subtree"))

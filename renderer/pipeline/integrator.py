@@ -18,13 +18,13 @@ from typing import Any, NamedTuple
 from engine import Tensor, cond, where, while_loop
 from renderer.bvh.traverse import NOTHING
 from renderer.sampling.rng import Rng
-from renderer.sampling.warp import power_heuristic
 from renderer.scene.upload import SKY, SceneData
 from renderer.shading.bsdf import Lambert
-from renderer.shading.light import solid_angle_density
+from renderer.shading.light import weight_of_connecting, weight_of_scattering
 from renderer.vec import Ray, Vec3, basis_around, dot, greater, lesser, select
 
 ROULETTE_DEPTH = 5  # the first segment that roulette may save
+LAST_LIGHTS = 32  # up to this many emissive triangles the last segment looks for them alone
 _OFFSET = 1e-6  # of the coordinates and distances involved: about 8 units in the last place
 _FAR = 3.0e38
 
@@ -114,22 +114,59 @@ def path_trace(scene: SceneData, ray: Ray, rng: Rng, max_depth: int) -> PathResu
         def met(path: PathState) -> PathState:
             surface = surface_at(scene, path.ray, hit.t, hit.slot)
             path = path._replace(radiance=path.radiance + emitted(path, surface, hit.t))
+            if short_cut:
+                return scatter(scene, path, surface)
             return cond(path.segment < max_depth, lambda p: scatter(scene, p, surface), stop, path)  # type: ignore[no-any-return]
 
+        path = path._replace(indirect_rays=path.indirect_rays + where(path.segment == 1, 0, 1))
         return cond(hit.slot == NOTHING, missed, met, path)  # type: ignore[no-any-return]
 
     def stop(path: PathState) -> PathState:
         return path._replace(alive=path.alive & False)
 
-    end = while_loop(running, step, start)
+    short_cut = scene.lights is None or scene.lights.count <= LAST_LIGHTS
+
+    def follow(path: PathState) -> PathState:
+        if not short_cut:
+            return step(path)
+        return cond(path.segment < max_depth, step, lambda p: stop(last(scene, p)), path)  # type: ignore[no-any-return]
+
+    end = while_loop(running, follow, start)
     return PathResult(end.radiance, end.rng, end.shadow_rays, end.indirect_rays)
+
+
+def last(scene: SceneData, path: PathState) -> PathState:
+    """The last segment, which can only add the light that it meets: no nearest hit is sought. The nearest light on the ray's way (or the
+    sky) is, and if there is one, whether anything stands before it."""
+    ray = path.ray
+
+    def search(path: PathState, target: Ray, reach: Any, light: Vec3) -> PathState:
+        blocked = scene.bvh.any(target, reach)
+        traced = path.indirect_rays + where(path.segment == 1, 0, 1)
+        return path._replace(radiance=path.radiance + select(blocked, 0.0 * light, light), indirect_rays=traced)
+
+    if scene.lights is None:
+        return search(path, ray, _FAR, path.throughput * Vec3(*SKY))
+    lights = scene.lights
+    t, light = lights.nearest(ray, _FAR)
+
+    def met(path: PathState) -> PathState:
+        n, radiance, density, two_sided, size = lights.at(light)
+        facing = dot(n, ray.direction)
+        cosine, point = facing.abs(), ray.at(t)
+        weight = where(path.segment == 1, 1.0, weight_of_scattering(density, t * t, cosine, path.density))
+        error = greater(greater(_reach(point), t), size) * _OFFSET
+        end = point + n * where(facing < 0, error, -error)
+        seen = select((facing < 0) | two_sided, path.throughput * radiance * weight, 0.0 * radiance)
+        return search(path, Ray(ray.origin, end - ray.origin), 1.0, seen)
+
+    return cond(light >= 0, met, lambda p: p, path)  # type: ignore[no-any-return]
 
 
 def emitted(path: PathState, surface: Surface, t: Tensor) -> Vec3:
     """What a hit adds by its own light: weighed against finding it by light sampling, except from the camera."""
     cosine = dot(surface.normal, path.ray.direction).abs()
-    by_light = solid_angle_density(surface.light_density, t * t, greater(cosine, 1e-8))
-    weight = where(path.segment == 1, 1.0, power_heuristic(path.density, by_light))
+    weight = where(path.segment == 1, 1.0, weight_of_scattering(surface.light_density, t * t, cosine, path.density))
     return path.throughput * surface.emission * weight
 
 
@@ -142,20 +179,25 @@ def scatter(scene: SceneData, path: PathState, surface: Surface) -> PathState:
     sample, rng = bsdf.sample(path.rng)
     direction = basis_around(surface.normal).to_world(sample.wi)
     throughput = path.throughput * sample.weight
-    survives, rng2 = rng.next()
-    chance = lesser(throughput.max_component(), 0.95)
+
+    def roulette(throughput: Vec3, rng: Rng) -> tuple[Vec3, Rng, Tensor]:
+        survives, rng = rng.next()
+        chance = lesser(throughput.max_component(), 0.95)
+        return throughput * (1.0 / greater(chance, 1e-6)), rng, survives < chance
+
+    def goes_on(throughput: Vec3, rng: Rng) -> tuple[Vec3, Rng, Tensor]:
+        return throughput, rng, throughput.x == throughput.x
+
     late = path.segment >= ROULETTE_DEPTH - 1
-    alive = ~late | (survives < chance)
-    throughput = select(late, throughput * (1.0 / greater(chance, 1e-6)), throughput)
-    alive = path.alive & alive & (throughput.max_component() > 0)
+    throughput, rng, survived = cond(late, roulette, goes_on, throughput, rng)
+    alive = path.alive & survived & (throughput.max_component() > 0)
     return path._replace(
         ray=Ray(origin, direction),
         throughput=throughput,
         density=sample.density,
-        rng=rng2,
+        rng=rng,
         alive=alive,
         segment=path.segment + 1,
-        indirect_rays=path.indirect_rays + alive.cast("int32"),
     )
 
 
@@ -177,8 +219,7 @@ def connect(scene: SceneData, path: PathState, surface: Surface, bsdf: Lambert, 
 
     def visible(path: PathState) -> PathState:
         blocked = scene.bvh.any(Ray(origin, towards), 1.0)
-        by_light = solid_angle_density(light.density, distance_squared, light_cosine)
-        weight = power_heuristic(by_light, bsdf.density(cosine)) / by_light
+        weight = weight_of_connecting(light.density, distance_squared, light_cosine, bsdf.density(cosine))
         seen = path.throughput * bsdf.f(cosine) * light.radiance * weight
         return path._replace(radiance=path.radiance + select(blocked, 0.0 * seen, seen), shadow_rays=path.shadow_rays + 1)
 

@@ -42,8 +42,3 @@ def triangle(u: Tensor, v: Tensor) -> tuple[Any, Any]:
     """Barycentric weights (of the second and third vertex) of a point uniform by area (Osada et al., "Shape Distributions", 2002)."""
     root = u.sqrt()
     return root * (1 - v), root * v
-
-
-def power_heuristic(a: Tensor, b: Tensor) -> Tensor:
-    """Veach's power heuristic (exponent 2) for one sample of each: the weight of density a against b."""
-    return where(a > 0, 1 / (1 + (b / where(a > 0, a, 1.0)).square()), 0.0)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from engine import Tensor
-from renderer.bvh.build import build
 from renderer.bvh.pairs import LEAF, pair_leaves
+from renderer.bvh.stored import built
 from renderer.bvh.traverse import DeviceBVH
 from renderer.bvh.wide import WideBVH
 from renderer.sampling.alias import alias_table
@@ -83,8 +83,8 @@ def upload(scene: Scene, *, group: int, packet: bool | None = None) -> Uploaded:
     flattened = time.perf_counter()
     together = packet if packet is not None else len(soup) <= PACKET_TRIANGLES
     width = 16 if together else {16: 16, 8: 8, 4: 4}.get(group, 8)
-    bvh = build(soup.positions, width=width, leaf_size=LEAF if together else width)
-    built = time.perf_counter()
+    bvh = built(soup.positions, width=width, leaf_size=LEAF if together else width)
+    ready = time.perf_counter()
     data = _tables(scene, soup, bvh, together)
     done = time.perf_counter()
     tree = data.bvh
@@ -93,7 +93,7 @@ def upload(scene: Scene, *, group: int, packet: bool | None = None) -> Uploaded:
     if data.lights is not None:
         arrays += [data.lights.probability, data.lights.alias, data.lights.rows]
     total = sum(t.size * t.dtype.itemsize for t in arrays)
-    seconds = {"bvh_build": built - flattened, "upload": done - built + flattened - started}
+    seconds = {"bvh_build": ready - flattened, "upload": done - ready + flattened - started}
     return Uploaded(data, seconds, total, soup.degenerate + soup.non_finite)
 
 

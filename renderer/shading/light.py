@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from engine import Tensor, where
+from engine import Tensor, for_loop, where
 from renderer.sampling.rng import Rng
 from renderer.sampling.warp import triangle
-from renderer.vec import Vec3, cross, dot
+from renderer.vec import Ray, Vec3, cross, dot
 
 LIGHT_ROW = 16  # floats of a light: first vertex, two edges, radiance, density by area, two-sided, longest edge
 
@@ -54,7 +54,47 @@ class Lights:
         return LightSample(Vec3(*row[0:3]) + e1 * b1 + e2 * b2, n, Vec3(*row[9:12]), row[12], row[13] > 0, row[14]), rng
 
 
-def solid_angle_density(density: Any, distance_squared: Tensor, cosine: Tensor) -> Tensor:
-    """A density by area (1/m2) as one by solid angle (1/sr), seen from this distance under this cosine."""
-    result: Tensor = density * distance_squared / cosine
+    def nearest(self, ray: Ray, t_max: Any) -> tuple[Tensor, Tensor]:
+        """The nearest emissive triangle on each lane's ray, from either side: its distance (t_max: none) and number (-1: none).
+
+        Moeller and Trumbore, "Fast, Minimum Storage Ray/Triangle Intersection" (1997), each lane against one triangle after another.
+        """
+        d = ray.direction
+
+        def test(i: Tensor, t: Tensor, found: Tensor) -> tuple[Tensor, Tensor]:
+            row = [self.rows[i, k] for k in range(9)]
+            e1, e2 = Vec3(*row[3:6]), Vec3(*row[6:9])
+            across = cross(d, e2)
+            scale = 1.0 / dot(e1, across)
+            start = ray.origin - Vec3(*row[0:3])
+            u = dot(start, across) * scale
+            along = cross(start, e1)
+            v, distance = dot(d, along) * scale, dot(e2, along) * scale
+            nearer = (u >= 0) & (v >= 0) & (u + v <= 1) & (distance > 0) & (distance < t)
+            return where(nearer, distance, t), where(nearer, i, found)
+
+        return for_loop(self.count, test, (d.x * 0 + t_max, Tensor(-1)))  # type: ignore[no-any-return]
+
+    def at(self, light: Tensor) -> tuple[Vec3, Vec3, Tensor, Tensor, Tensor]:
+        """Of emissive triangles: unit normal, radiance, density by area (1/m2), whether two-sided, longest edge (m)."""
+        row = [self.rows[light, k] for k in range(3, 15)]
+        n = cross(Vec3(*row[0:3]), Vec3(*row[3:6]))
+        return n * (1.0 / dot(n, n).sqrt()), Vec3(*row[6:9]), row[9], row[10] > 0, row[11]
+
+
+# The density of a point on a light, D by area, is D r^2 / c by solid angle, at the distance r under the cosine c. Veach's power heuristic
+# weighs it against the density p of scattering; both forms below have one division.
+
+
+def weight_of_connecting(density: Any, distance_squared: Tensor, cosine: Tensor, scattering: Tensor) -> Tensor:
+    """Weight of a point sampled on a light, divided by its density by solid angle: a / (a^2 + p^2), where a = D r^2 / c."""
+    by_area, other = density * distance_squared, scattering * cosine
+    result: Tensor = by_area * cosine / (by_area * by_area + other * other)
     return result
+
+
+def weight_of_scattering(density: Any, distance_squared: Tensor, cosine: Tensor, scattering: Tensor) -> Tensor:
+    """Weight of light found by scattering: p^2 / (a^2 + p^2); 1 where no light sampling could have found it (D = 0)."""
+    by_area, other = density * distance_squared, scattering * cosine
+    square = other * other
+    return where(density > 0, square / (by_area * by_area + square), 1.0)

@@ -21,6 +21,7 @@ DTYPES = [
     "int32", "float32", "bool", "uint32", "int8", "uint8", "int16", "uint16", "int64", "uint64", "float64", "float16"
 ]  # fmt: skip
 MOST = 20_000  # elements of a value
+ROW = 20  # elements of a row that is scattered: each is a store of its own in the kernel
 
 Draw = Callable[..., Any]
 
@@ -321,7 +322,7 @@ class Writer:
             self.write(f"{a.name}[{key}]", a.bound, a.whole, a.product)
 
     def scatter(self) -> None:
-        a = self.pick(lambda v: len(v.shape) > 0)
+        a = self.pick(lambda v: len(v.shape) > 0 and math.prod(v.shape[1:]) <= ROW)
         found = self.index(a.shape[0], lambda v: v.size <= 40) if a else None
         if a is None or found is None:
             return

@@ -283,7 +283,7 @@ def test_samples_that_are_not_finite_are_refused_and_counted(value: float) -> No
     assert picture.refused == 16 * 16 * 3
     assert not picture.mean.any()
     lamp = floor_under_lamp(LAMPS["overhead"])
-    seen = render(lamp, (16, 16), frames=3, depth=2, data=spoilt(lamp, value))
+    seen = render(lamp, (16, 16), frames=3, depth=3, data=spoilt(lamp, value))
     assert np.isfinite(seen.mean).all()
     assert 0 < seen.refused < 16 * 16 * 3
     assert seen.mean.any()
@@ -358,7 +358,11 @@ def test_another_seed_is_another_picture_of_the_same_thing(cornell: Any) -> None
 
 
 def test_rays_are_counted_where_they_are_shot() -> None:
-    """On the floor under a lamp each path of depth 2 shoots one shadow ray and one scattered ray."""
-    picture = render(floor_under_lamp(LAMPS["overhead"]), (16, 16), depth=2, spp=2, count=True)
-    assert picture.rays == (16 * 16 * 2, 16 * 16 * 2)
+    """On the floor under a lamp each path shoots one shadow ray; it follows its scattered ray, which as the last segment is traced only
+    where the lamp is in its way."""
+    paths = 16 * 16 * 2
+    shadow, scattered = render(floor_under_lamp(LAMPS["overhead"]), (16, 16), depth=2, spp=2, count=True).rays
+    assert shadow == paths and 0 < scattered < paths
+    shadow, further = render(floor_under_lamp(LAMPS["overhead"]), (16, 16), depth=3, spp=2, count=True).rays
+    assert shadow >= paths and further >= paths
     assert render(floor_under_lamp(LAMPS["overhead"]), (16, 16), depth=1, count=True).rays == (0, 0)

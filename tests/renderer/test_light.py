@@ -14,7 +14,8 @@ from engine import Tensor, jit
 from renderer.sampling.rng import Rng
 from renderer.scene.model import Scene
 from renderer.scene.upload import upload
-from renderer.shading.light import Lights, solid_angle_density
+from renderer.shading.light import Lights, weight_of_connecting, weight_of_scattering
+from renderer.vec import Ray, Vec3
 from tests.renderer.helpers.chance import chi_square
 from tests.renderer.helpers.tracing import device
 from tests.renderer.helpers.worlds import cube_grid, grey, icosphere, quad, scene_of
@@ -140,9 +141,50 @@ def test_the_density_by_solid_angle_integrates_to_one(distance: float) -> None:
     drawn = sample(lights_of(scene_of((quad([-half, -half, distance], [0, 2 * half, 0], [2 * half, 0, 0]), grey(0, 1.0)))))
     squared = (drawn.point**2).sum(1)
     cosine = -(drawn.point * drawn.normal).sum(1) / np.sqrt(squared)
-    density = solid_angle_density(drawn.density, squared, cosine)  # type: ignore[arg-type]
+    density = drawn.density * squared / cosine
     exact = 4 * math.asin(half**2 / (half**2 + distance**2))
     np.testing.assert_allclose((1 / np.asarray(density)).mean(), exact, rtol=0.01)
+
+
+def test_the_power_heuristic_shares_light_between_the_two_ways_of_finding_it() -> None:
+    random = np.random.default_rng(8)
+    by_area, squared, cosine, scattering = (np.exp(random.uniform(-9, 9, 4000)).astype(np.float32) for _ in range(4))
+    cosine = np.minimum(cosine, 1.0).astype(np.float32)
+    given = [Tensor(a) for a in (by_area, squared, cosine, scattering)]
+    connecting, found = (jit(f, device=device())(*given).numpy() for f in (weight_of_connecting, weight_of_scattering))
+    a = by_area.astype(np.float64) * squared / cosine
+    p = scattering.astype(np.float64)
+    np.testing.assert_allclose(connecting * a, a * a / (a * a + p * p), rtol=1e-5, atol=1e-30)
+    np.testing.assert_allclose(found, p * p / (a * a + p * p), rtol=1e-5, atol=1e-30)
+    nothing = jit(weight_of_scattering, device=device())(*(Tensor(np.array([v], np.float32)) for v in (0.0, 4.0, 0.5, 0.0)))
+    assert nothing.item() == 1  # no light sampling could have found it
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_the_nearest_emissive_triangle_is_the_one_that_all_triangles_together_tell(backend: str) -> None:
+    random = np.random.default_rng(9)
+    corners = random.uniform(-1, 1, (12, 3, 3)).astype(np.float32)
+    lights = lights_of(scene_of((corners, grey(0, 1.0))))
+    origins = random.uniform(-2, 2, (400, 3)).astype(np.float32)
+    directions = random.normal(size=(400, 3)).astype(np.float32)
+
+    def seek(lights: Lights, o: Tensor, d: Tensor) -> tuple[Tensor, Tensor]:
+        ray = Ray(Vec3(o[:, 0], o[:, 1], o[:, 2]), Vec3(d[:, 0], d[:, 1], d[:, 2]))
+        return lights.nearest(ray, 3.0e38)
+
+    t, number = (r.numpy() for r in jit(seek, device=device(backend))(lights, Tensor(origins), Tensor(directions)))
+    rows = lights.rows.numpy().astype(np.float64)
+    wanted = np.full((400, len(rows)), np.inf)
+    for k, row in enumerate(rows):
+        columns = (-directions, row[3:6], row[6:9])
+        matrix = np.stack([np.broadcast_to(c, (400, 3)) for c in columns], 2)
+        s, u, v = np.linalg.solve(matrix, (origins - row[0:3])[:, :, None])[:, :, 0].T
+        wanted[:, k] = np.where((s > 0) & (u >= 0) & (v >= 0) & (u + v <= 1), s, np.inf)
+    hit = np.isfinite(wanted.min(1))
+    assert 20 < hit.sum() < 400
+    assert np.array_equal(number >= 0, hit)
+    assert np.array_equal(number[hit], wanted.argmin(1)[hit])
+    np.testing.assert_allclose(t[hit], wanted.min(1)[hit], rtol=1e-4)
 
 
 def test_the_interpreter_draws_the_same_points() -> None:

@@ -2,7 +2,8 @@
 
 The cheapest form that is right is chosen from how the address depends on the lane: not at all, a scalar load; by one element a
 lane, forwards or backwards, a vector load; by two to four elements a lane (the channels of a pixel), vector loads that the
-channels share, and shuffles (`llvm_interleave`); else a gather. Inside `serial` the same question is asked of the inner axis.
+channels share, and shuffles (`llvm_interleave`, for groups that are tiles `llvm_tiles`); by a number that each lane has, what
+`llvm_rows` knows of tables; else a gather. Inside `serial` the same question is asked of the inner axis.
 
 Masked lanes touch no memory. The wide loads of a full group of pixels may read a few elements beside the ones asked for, which is
 what the spare bytes around every buffer are for (`frontend.storage`). Gates that the walk has tested for the whole group

@@ -7,8 +7,8 @@ index is `row * columns + column`, with a row of each lane's own and numbers for
                    instruction takes from two vectors (AVX-512) or one (AVX2) the elements that a vector of indices names, and selects
                    by the index's upper bits do the rest. The columns that are read are copied side by side when the kernel begins (a
                    table of one column is used as it lies). Dead lanes may hold any index: no memory is touched for a lane.
-    rows           Several columns of one row: each lane's row is loaded as one short vector, and the vectors of all lanes are
-                   transposed. Dead lanes read the table's first row.
+    rows           Three or four of four columns side by side: each lane's part of its row is loaded as one short vector, and the vectors
+                   of all lanes are transposed. Dead lanes read the table's first row.
 
 Rows are found among the LOADs of one block, since they share its mask. The first of them emits all.
 """
@@ -156,7 +156,6 @@ class Rows:
         self.copies[key] = place
         return place
 
-
     # ---- rows ----
 
     def row(self, node: UOp) -> str | None:
@@ -214,13 +213,15 @@ class Rows:
                 pieces = [shuffle(a, b, size, list(range(2 * size))) for a, b in zip(pieces[::2], pieces[1::2], strict=True)]
                 size *= 2
             quads.append(pieces[0])
-        blocks = range(0, w, 4)
-        low, high = ([i for b in blocks for i in (b + k, w + b + k, b + k + 1, w + b + k + 1)] for k in (0, 2))
-        ends, starts = [i for b in blocks for i in (b + 2, b + 3, w + b + 2, w + b + 3)], [i for b in blocks for i in (b, b + 1, w + b, w + b + 1)]
+
+        def order(*places: int) -> list[int]:
+            """These places of each block: below 4 in the first vector, from 4 on in the second."""
+            return [b + p if p < 4 else w + b + p - 4 for b in range(0, w, 4) for p in places]
+
         columns = []
-        for places in (low, high):
+        for places in (order(0, 4, 1, 5), order(2, 6, 3, 7)):
             a, b = shuffle(quads[0], quads[1], w, places), shuffle(quads[2], quads[3], w, places)
-            columns += [shuffle(a, b, w, starts), shuffle(a, b, w, ends)]
+            columns += [shuffle(a, b, w, order(0, 1, 4, 5)), shuffle(a, b, w, order(2, 3, 6, 7))]
         return columns
 
 

@@ -2,7 +2,7 @@
 
 A plan is a table of launches in native memory; running it is one native call, whatever the number of kernels. Workgroups are
 handed out as threads come for them, several at a time where they are small. Kernels are kept by their IR: in this process, and
-in the disk cache across processes.
+in the disk cache across processes. What runs needs neither the compiler nor LLVM; both are imported when something is compiled.
 """
 
 from __future__ import annotations
@@ -13,27 +13,25 @@ import re
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-import llvmlite.binding as llvm
 import numpy as np
 
-from engine.compiler.emit.llvm import dim_names, emit
-from engine.compiler.emit.llvm_check import CHECK, checked_of
-from engine.compiler.emit.llvm_print import PRINT, RECORD, prints_of
-from engine.compiler.emit.llvm_walk import workgroups
-from engine.compiler.kernel import Kernel
 from engine.compiler.target import Target
 from engine.frontend.printing import line
-from engine.graph.uop import Op, UOp
+from engine.graph.uop import Op, Shape, UOp, size_value
 from engine.runtime import events
 from engine.runtime.cache import Cache, digest
-from engine.runtime.device import DeviceError, LaunchRequest
-from engine.runtime.devices.native import PASSES, CompileError, Library, assembly, compile_ir, load_object
-from engine.runtime.devices.native_host import host
+from engine.runtime.device import DeviceError, LaunchRequest, Program
+from engine.runtime.devices.known_host import known_host, llvm_identity
+from engine.runtime.devices.native import PASSES, CompileError, Library, LoadError, assembly, compile_ir, load_object
 from engine.runtime.devices.native_pool import Launch, LaunchTable, Pool
-from engine.runtime.devices.reference import CheckError, described
+from engine.runtime.packing import pack_shape, unpack_shape
+
+if TYPE_CHECKING:
+    from engine.compiler.kernel import Kernel
+    from engine.runtime.devices.reference import CheckError
 
 _PIECES = 24  # chunks a thread should find in a launch, so that all end at about the same time
 
@@ -45,7 +43,8 @@ _CHECKER = ctypes.CFUNCTYPE(None, ctypes.c_int32, ctypes.c_int32, ctypes.c_int32
 class Printer:
     """What a kernel's debug_prints call, on whichever thread they run. It lives as long as the code that calls it."""
 
-    def __init__(self, prints: Sequence[UOp]) -> None:
+    def __init__(self, prints: Sequence[UOp], record: int) -> None:
+        self._record = record  # bytes for a value of a group
         self.formats: list[str] = [node.arg[0] for node in prints]
         self.types = [[value.dtype.numpy for value in node.src[1:]] for node in prints]
         self._function = _PRINTER(self._print)
@@ -54,7 +53,8 @@ class Printer:
     def _print(self, number: int, lanes: int, records: int) -> None:
         """The lines of one group."""
         columns = [
-            np.frombuffer(ctypes.string_at(records + k * RECORD, RECORD), kind) for k, kind in enumerate(self.types[number])
+            np.frombuffer(ctypes.string_at(records + k * self._record, self._record), kind)
+            for k, kind in enumerate(self.types[number])
         ]
         live = [lane for lane in range(lanes.bit_length()) if lanes >> lane & 1]
         if live:
@@ -64,13 +64,15 @@ class Printer:
 class Checker:
     """What a kernel's checks call (CHECK=1), on whichever thread they run. `error`: the first violation, until it is raised."""
 
-    def __init__(self, kernel: Kernel) -> None:
-        self.name, self.nodes = kernel.name, checked_of(kernel)
+    def __init__(self, name: str, nodes: Sequence[UOp]) -> None:
+        self.name, self.nodes = name, nodes
         self.error: CheckError | None = None
         self._function = _CHECKER(self._check)
         self.address = ctypes.cast(self._function, ctypes.c_void_p).value or 0
 
     def _check(self, number: int, index: int, size: int, axes: int, coordinates: Any) -> None:
+        from engine.runtime.devices.reference import CheckError, described
+
         if self.error is None:
             node = self.nodes[number]
             lane = None if axes < 0 else tuple(coordinates[:axes])
@@ -86,14 +88,40 @@ class Checker:
             raise error
 
 
+@dataclass(frozen=True)
+class Grid:
+    """How a kernel's lanes are cut into workgroups: each size by its step, then `per` of these pieces a workgroup."""
+
+    sizes: Shape
+    steps: tuple[int, ...]
+    per: int
+
+    @staticmethod
+    def of(kernel: Kernel, width: int) -> Grid:
+        """The grid that the emitter walks: tiles over the last two axes, or groups along the last one."""
+        from engine.compiler.emit.llvm_walk import groups_in, tile_shape
+
+        last = tile_shape(width) if kernel.walk == "tiles" else (width,) if kernel.lanes else ()
+        return Grid(kernel.lanes, (1,) * (len(kernel.lanes) - len(last)) + last, groups_in(kernel, width))
+
+    def workgroups(self, dims: dict[str, int]) -> int:
+        """How many cover the lanes, given the values of the named sizes."""
+        pieces = 1
+        for size, step in zip(self.sizes, self.steps, strict=True):
+            pieces *= -(-size_value(size, dims) // step)
+        return -(-pieces // self.per)
+
+
 @dataclass
 class CpuProgram:
-    """A kernel's machine code, and the names of the sizes it reads."""
+    """A kernel's machine code, and what a launch of it needs to know. `dims`: the sizes it reads; `key`: of its code in the cache."""
 
-    kernel: Kernel
+    name: str
+    key: str
     library: Library
-    address: int
+    grid: Grid
     dims: list[str]
+    ordered: bool
     cached: bool
     seconds: float
     printer: Printer | None = None
@@ -110,7 +138,7 @@ class CpuPlan:
         self.checkers = [p.checker for p in self.programs if p.checker is not None]
         self.sizes = [np.zeros(max(1, len(p.dims)), np.int32) for p in self.programs]
         rows = [
-            Launch(p.address, [a.ctypes.data for a in launch.arrays], size.ctypes.data, 0, 1, p.kernel.ordered)
+            Launch(p.library.address(p.name), [a.ctypes.data for a in launch.arrays], size.ctypes.data, 0, 1, p.ordered)
             for p, launch, size in zip(self.programs, self.launches, self.sizes, strict=True)
         ]
         self.table = LaunchTable(rows, keep=[self.programs, self.sizes])  # `launches` keeps the arrays, which may change
@@ -121,7 +149,7 @@ class CpuPlan:
         for i, program in enumerate(self.programs):
             for k, name in enumerate(program.dims):
                 self.sizes[i][k] = dims[name]
-            number = workgroups(program.kernel, self.device.group_width, dims)
+            number = program.grid.workgroups(dims)
             self.table.set_workgroups(i, number, max(1, number // (threads * _PIECES)))
 
     def rebind(self, launch: int, slot: int, array: np.ndarray[Any, Any]) -> None:
@@ -147,12 +175,14 @@ class CpuDevice:
     backend = "cpu"
 
     def __init__(self, threads: int | None = None, group: int | None = None, contract: bool = True, cache: Cache | None = None) -> None:
+        self.cache = cache if cache is not None else Cache.from_environment()
         try:
-            self.host = host(group, threads)
+            known = known_host(group, threads, self.cache)
         except ValueError as error:
             raise DeviceError(str(error)) from error
+        self.host = known.host
         self.name = f"{_processor() or self.host.cpu}"
-        self.driver = "LLVM " + ".".join(map(str, llvm.llvm_version_info))
+        self.driver = f"LLVM {known.llvm}"
         self.software = False
         self.compute_units, self.group_width = self.host.threads, self.host.width
         self.memory_bytes = _memory()
@@ -160,7 +190,6 @@ class CpuDevice:
         self.contract = contract and self.optimise
         self.check = events.checking()
         self.target = Target("cpu", group=self.group_width, contract=self.contract, optimise=self.optimise)
-        self.cache = cache if cache is not None else Cache.from_environment()
         self._pool: Pool | None = None
         self._programs: dict[str, CpuProgram] = {}
 
@@ -168,21 +197,32 @@ class CpuDevice:
     def pool(self) -> Pool:
         """The threads, started when first needed."""
         if self._pool is None:
-            self._pool = Pool(self.host.threads, cache=self.cache)
+            self._pool = Pool(cache=self.cache, here=self.host)
         return self._pool
 
+    def identity(self) -> tuple[Any, ...]:
+        host, switches = self.host, (self.optimise, self.contract, self.check)
+        return (self.backend, host.triple, host.cpu, host.features, host.width, llvm_identity(), PASSES, *switches)
+
     def source(self, kernel: Kernel) -> str:
+        from engine.compiler.emit.llvm import emit
+
         return emit(kernel, self.group_width, self.contract, self.check)
 
     def compile(self, kernel: Kernel) -> CpuProgram:
+        from engine.compiler.emit.llvm import dim_names
+        from engine.compiler.emit.llvm_check import CHECK, checked_of
+        from engine.compiler.emit.llvm_print import PRINT, RECORD, prints_of
+
         started = time.perf_counter()
         ir = self.source(kernel)
-        key = digest("cpu", ir, self.host.triple, self.host.cpu, self.host.features, llvm.llvm_version_info, PASSES, self.optimise)
+        key = digest("cpu", ir, self.host.triple, self.host.cpu, self.host.features, llvm_identity(), PASSES, self.optimise)
         if self.check:
             kernel.stats["checks"] = len(checked_of(kernel))
         known = self._programs.get(key)
         if known is not None:
-            return CpuProgram(kernel, known.library, known.address, known.dims, True, time.perf_counter() - started, known.printer, known.checker)
+            grid, seconds = Grid.of(kernel, self.group_width), time.perf_counter() - started
+            return replace(known, grid=grid, ordered=kernel.ordered, cached=True, seconds=seconds)
         events.show(4, f"source of {kernel.name}\n{ir}")
         data = self.cache.get(key)
         cached = data is not None
@@ -193,18 +233,45 @@ class CpuDevice:
             listing = assembly(ir, name=kernel.name, optimise=self.optimise, target=self.host)
             events.show(6, f"assembly of {kernel.name}\n{listing}\n{resources(kernel.name, listing)}")
         prints = prints_of(kernel)
-        printer = Printer(prints) if prints else None
-        checker = Checker(kernel) if self.check else None
-        symbols = {name: f.address for name, f in ((PRINT, printer), (CHECK, checker)) if f is not None}
-        library = load_object(data, symbols)
+        printer = Printer(prints, RECORD) if prints else None
+        checker = Checker(kernel.name, checked_of(kernel)) if self.check else None
+        library = load_object(data, {name: f.address for name, f in ((PRINT, printer), (CHECK, checker)) if f is not None})
+        library.address(kernel.name)  # linked now, and not when it is launched
+        grid, dims = Grid.of(kernel, self.group_width), dim_names(kernel, self.check)
         seconds = time.perf_counter() - started
-        events.record("cache_hit" if cached else "compile", kernel=kernel.name, seconds=seconds)
-        if not cached:
-            events.record("cache_miss", kernel=kernel.name)
-        dims = dim_names(kernel, self.check)
-        program = CpuProgram(kernel, library, library.address(kernel.name), dims, cached, seconds, printer, checker)
-        self._programs[key] = program
+        return self._keep(CpuProgram(kernel.name, key, library, grid, dims, kernel.ordered, cached, seconds, printer, checker))
+
+    def _keep(self, program: CpuProgram) -> CpuProgram:
+        """Tells of a kernel that is ready, and remembers it."""
+        events.record("cache_hit" if program.cached else "compile", kernel=program.name, seconds=program.seconds)
+        if not program.cached:
+            events.record("cache_miss", kernel=program.name)
+        self._programs[program.key] = program
         return program
+
+    def pack(self, program: Program) -> tuple[Any, ...] | None:
+        assert isinstance(program, CpuProgram)
+        grid = program.grid
+        if program.printer is not None or program.checker is not None:  # it calls back into the process that traced it
+            return None
+        return (program.name, program.key, program.dims, program.ordered, pack_shape(grid.sizes), grid.steps, grid.per)
+
+    def unpack(self, packed: tuple[Any, ...]) -> CpuProgram | None:
+        started = time.perf_counter()
+        name, key, dims, ordered, sizes, steps, per = packed
+        grid = Grid(unpack_shape(sizes), steps, per)
+        known = self._programs.get(key)
+        if known is not None:
+            return replace(known, grid=grid, ordered=ordered, cached=True, seconds=time.perf_counter() - started)
+        data = self.cache.get(key)
+        if data is None:
+            return None
+        try:
+            library = load_object(data)
+            library.address(name)
+        except LoadError:
+            return None
+        return self._keep(CpuProgram(name, key, library, grid, dims, ordered, True, time.perf_counter() - started))
 
     def executable(self, launches: Sequence[LaunchRequest]) -> CpuPlan:
         return CpuPlan(self, launches)

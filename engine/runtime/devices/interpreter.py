@@ -14,7 +14,7 @@ from engine.compiler.kernel import Kernel
 from engine.compiler.print import text
 from engine.compiler.target import Target
 from engine.graph.uop import size_value
-from engine.runtime.device import LaunchRequest
+from engine.runtime.device import LaunchRequest, Program
 from engine.runtime.devices import reference
 
 
@@ -35,12 +35,14 @@ class InterpretedPlan:
         self.seconds: list[float] = []
 
     def _launch(self, launch: LaunchRequest, dims: dict[str, int]) -> None:
-        kernel = launch.program.kernel
+        program: InterpretedProgram = launch.program  # type: ignore[assignment]
+        kernel = program.kernel
         arrays = []
         for buffer, array in zip(kernel.buffers, launch.arrays, strict=True):
             count = int(np.prod([size_value(s, dims) for s in buffer.shape], dtype=np.int64))
             arrays.append(array.reshape(-1)[:count])
-        reference.run(kernel, arrays, dims, group_width=self.device.group_width, nan_check=self.device.nan_check, describe=reference.described)
+        width, nans = self.device.group_width, self.device.nan_check
+        reference.run(kernel, arrays, dims, group_width=width, nan_check=nans, describe=reference.described)
 
     def run(self, dims: dict[str, int]) -> None:
         self.seconds = []
@@ -66,6 +68,7 @@ class ReferenceDevice:
         self.driver = f"numpy {np.__version__}, Python {platform.python_version()}"
         self.software, self.compute_units, self.group_width = True, 1, group
         self.memory_bytes: int | None = None
+        self.cache = None
         self.nan_check = nan_check
         self.target = Target("reference", group=group, expands_transcendentals=False, contract=False)
 
@@ -74,6 +77,15 @@ class ReferenceDevice:
 
     def source(self, kernel: Kernel) -> str:
         return text(kernel)
+
+    def identity(self) -> tuple[Any, ...]:
+        return (self.backend, self.driver, self.group_width)
+
+    def pack(self, program: Program) -> None:
+        """Graphs are interpreted, so there is no machine code to keep."""
+
+    def unpack(self, packed: tuple[Any, ...]) -> None:
+        """Never asked for, since `pack` gives nothing."""
 
     def executable(self, launches: Sequence[LaunchRequest]) -> InterpretedPlan:
         return InterpretedPlan(self, launches)

@@ -7,8 +7,10 @@ compile has a context, a module and a TargetMachine of its own: a TargetMachine 
 may a module that is emitted twice. LLVM ends the process where it meets something that it cannot select; what it
 reports instead becomes a `CompileError`, with the IR saved to a file.
 
-Loading: LLJIT with JITLink, position-independent code in the small code model, so that constants are addressed
-relative to the program counter. Functions of libm and libc resolve by name.
+Loading: position-independent code in the small code model, so that constants are addressed relative to the program
+counter. Functions of libm and libc resolve by name. Where the system and the object are of the usual kind,
+`native_image` links it; LLJIT with JITLink does everywhere else. So llvmlite, which takes longer to load than most
+programs run, is imported when something is to be compiled, and not before.
 """
 
 from __future__ import annotations
@@ -17,13 +19,11 @@ import ctypes
 import itertools
 import re
 import sys
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-import llvmlite.binding as llvm
-
+from engine.runtime.devices import native_image
 from engine.runtime.devices.native_host import Host, host
 
 # O2 turns chosen branches into selects and takes ten times as long.
@@ -87,7 +87,7 @@ def assembly(
 
 def _emit(text: str, name: str, optimise: bool, passes: Sequence[str], target: Host, form: str) -> Any:
     """The module through the passes and one of the TargetMachine's two emitters."""
-    _initialise()
+    llvm = _llvm()
     context = llvm.create_context()
     try:
         with llvm.parse_assembly(text, context=context) as module:
@@ -104,6 +104,7 @@ def _emit(text: str, name: str, optimise: bool, passes: Sequence[str], target: H
 
 
 def _run_passes(module: Any, machine: Any, passes: Iterable[str]) -> None:
+    llvm = _llvm()
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options())
     manager = llvm.create_new_module_pass_manager()
     for each in passes:
@@ -113,12 +114,14 @@ def _run_passes(module: Any, machine: Any, passes: Iterable[str]) -> None:
 
 def _target_machine(target: Host, level: int) -> Any:
     model = "jitdefault" if sys.platform == "win32" else "small"  # Windows: ELF objects, which need the JIT's own model
-    return llvm.Target.from_triple(target.triple).create_target_machine(
+    return _llvm().Target.from_triple(target.triple).create_target_machine(
         cpu=target.cpu, features=target.features, opt=level, reloc="pic", codemodel=model
     )
 
 
 def _save_reproducer(name: str, text: str) -> str:
+    import tempfile
+
     safe = re.sub(r"[^A-Za-z0-9_.-]+", "_", name)[:60]
     try:
         with tempfile.NamedTemporaryFile(
@@ -131,9 +134,13 @@ def _save_reproducer(name: str, text: str) -> str:
 
 
 @lru_cache(maxsize=1)
-def _initialise() -> None:
+def _llvm() -> Any:
+    """llvmlite's binding, ready for this processor."""
+    import llvmlite.binding as llvm
+
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    return llvm
 
 
 # --- loading ------------------------------------------------------------------------------------------------
@@ -151,6 +158,7 @@ _OTHERS = (
     "WaitOnAddress", "WakeByAddressAll", "QueryPerformanceCounter", "__chkstk",
     "__extendhfsf2", "__truncsfhf2", "__truncdfhf2", "__extendhfdf2",
 )  # fmt: skip
+_KNOWN = dict.fromkeys((*_MATH, *(f"{name}f" for name in _MATH), *_OTHERS))
 _LIBRARIES = {
     "win32": ("ucrtbase", "kernel32", "kernelbase", "ntdll", "vcruntime140"),
     "darwin": ("libSystem.dylib",),
@@ -161,7 +169,7 @@ _SYSTEM = "rayfuse.system"
 @lru_cache(maxsize=1)
 def _jit() -> Any:
     """The process's one LLJIT, with a library of the system's functions in it. It lives as long as the process."""
-    _initialise()
+    llvm = _llvm()
     jit = llvm.create_lljit_compiler(use_jit_link=sys.platform != "win32")
     builder = llvm.JITLibraryBuilder()
     for name, address in _system_symbols().items():
@@ -170,22 +178,32 @@ def _jit() -> Any:
     return jit
 
 
-def _system_symbols() -> dict[str, int]:
-    """The addresses of the C functions that generated code may call, as far as this system has them."""
+@lru_cache(maxsize=1)
+def _system_libraries() -> list[ctypes.CDLL]:
     libraries = []
     for name in (None, *_LIBRARIES.get(sys.platform, ("libm.so.6", "libgcc_s.so.1"))):
         try:
             libraries.append(ctypes.CDLL(name))
         except (OSError, TypeError):  # not on this system; Windows has no library without a name
             continue
-    found: dict[str, int] = {}
-    for symbol in (*_MATH, *(f"{name}f" for name in _MATH), *_OTHERS):
-        for library in libraries:
-            function = getattr(library, symbol, None)
-            if function is not None:
-                found[symbol] = ctypes.cast(function, ctypes.c_void_p).value or 0
-                break
-    return found
+    return libraries
+
+
+def _system_symbol(symbol: str) -> int | None:
+    """The address of a C function that generated code may call, None where this system does not have it."""
+    if symbol not in _KNOWN:
+        return None
+    for library in _system_libraries():
+        function = getattr(library, symbol, None)
+        if function is not None:
+            return ctypes.cast(function, ctypes.c_void_p).value
+    return None
+
+
+def _system_symbols() -> dict[str, int]:
+    """The addresses of all of them."""
+    found = ((symbol, _system_symbol(symbol)) for symbol in _KNOWN)
+    return {symbol: address for symbol, address in found if address is not None}
 
 
 _library_names = (f"rayfuse.{number}" for number in itertools.count())
@@ -197,10 +215,10 @@ class Library:
     Whoever keeps an address keeps the Library: a `LaunchTable` does so for its launches through `keep`.
     """
 
-    def __init__(self, name: str, tracker: Any) -> None:
+    def __init__(self, name: str, tracker: Any, addresses: dict[str, int] | None = None) -> None:
         self._name = name
-        self._trackers = [tracker]
-        self._addresses: dict[str, int] = {}
+        self._trackers = [tracker]  # what holds the memory: LLJIT's, or an image
+        self._addresses = addresses or {}  # of an image, which has no name: all that it has
 
     def address(self, symbol: str) -> int:
         """The address of a function or constant that the object defines. Raises LoadError for one that it does not."""
@@ -209,6 +227,8 @@ class Library:
             return known
         if not self._trackers:
             raise LoadError(f"{symbol} was asked of a library that is closed")
+        if not self._name:
+            raise LoadError(f"{symbol} cannot be loaded: the object does not define it")
         try:
             tracker = _jit().lookup(self._name, symbol)
         except RuntimeError as error:
@@ -230,6 +250,10 @@ def load_object(data: bytes, symbols: Mapping[str, int] | None = None) -> Librar
     symbols: addresses of functions beyond libm's and libc's that the object calls; the caller keeps them alive.
     Raises LoadError when the object is malformed. A symbol that is missing is found out at `Library.address`.
     """
+    image = native_image.link(data, lambda symbol: (symbols or {}).get(symbol) or _system_symbol(symbol))
+    if image is not None:
+        return Library("", image, image.addresses)
+    llvm = _llvm()
     name = next(_library_names)
     builder = llvm.JITLibraryBuilder().add_object_img(data).add_jit_library(_SYSTEM)
     for symbol, address in (symbols or {}).items():

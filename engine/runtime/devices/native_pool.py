@@ -24,14 +24,14 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-import llvmlite.binding as llvm
 import numpy as np
 
 from engine.runtime import events
 from engine.runtime.cache import Cache, digest
 from engine.runtime.devices import native_ir, native_system
+from engine.runtime.devices.known_host import llvm_identity
 from engine.runtime.devices.native import PASSES, compile_ir, load_object
-from engine.runtime.devices.native_host import host
+from engine.runtime.devices.native_host import Host, host
 
 SPIN_NS = 50_000  # how long an idle thread spins before it sleeps, where every thread has a core
 
@@ -115,13 +115,12 @@ _runtimes: dict[str, _Runtime] = {}
 _runtime_lock = threading.Lock()
 
 
-def _runtime(wait: str, cache: Cache | None) -> _Runtime:
+def _runtime(wait: str, cache: Cache | None, target: Host) -> _Runtime:
     with _runtime_lock:
         if wait in _runtimes:
             return _runtimes[wait]
-        target = host()
         text = native_system.runtime_ir(wait)
-        key = digest("native runtime", text, target.triple, target.cpu, target.features, llvm.llvm_version_info, PASSES)
+        key = digest("native runtime", text, target.triple, target.cpu, target.features, llvm_identity(), PASSES)
         data = cache.get(key) if cache else None
         if data is None:
             data = compile_ir(text, name="runtime", passes=("always-inline", *PASSES), target=target)
@@ -205,7 +204,7 @@ class Pool:
 
     threads: how many, the caller included (default: `host().threads`). wait: how idle threads sleep (`futex`,
     `address`, `pthread`; default: what the system has). cache: where the compiled loops may be kept between
-    processes. Raises ValueError for fewer than one thread.
+    processes. here: the host, where the caller knows it already. Raises ValueError for fewer than one thread.
     """
 
     def __init__(
@@ -215,13 +214,14 @@ class Pool:
         spin_ns: int | None = None,
         wait: str | None = None,
         cache: Cache | None = None,
+        here: Host | None = None,
     ) -> None:
-        here = host(threads=threads)
+        here = here or host(threads=threads)
         self.threads = here.threads
         self._roomy = here.threads <= here.cores
         self._spin_ns = (SPIN_NS if self._roomy else 0) if spin_ns is None else spin_ns
         self._wait = wait or native_system.waiting()
-        self._runtime = _runtime(self._wait, cache)
+        self._runtime = _runtime(self._wait, cache, here)
         self._call = self._runtime.run
         self._closed = False
         self._assemble()
