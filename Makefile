@@ -6,6 +6,7 @@
 #   make lint            ruff and mypy
 #   make bench           benchmarks every scene of scenes/: out/bench/NAME.json
 #   make bench-engine    the engine's image graphs: one JSON object
+#   make kernels-diff    the generated kernels against main's (REF=COMMIT: that commit's); fails where they differ
 #   make view SCENE=FILE the viewer
 #   make clean           removes .venv, out and the caches of the tools
 #
@@ -17,7 +18,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
 SCENE ?= scenes/cornell.gltf
 TESTS ?= tests
 
-.PHONY: demo test lint bench bench-engine view clean
+.PHONY: demo test lint bench bench-engine kernels-diff view clean
 
 demo: .venv/.stamp-app
 	@mkdir -p out
@@ -39,6 +40,9 @@ bench: .venv/.stamp-app
 
 bench-engine: .venv/.stamp-app
 	@$(BIN)/python -m engine.bench
+
+kernels-diff: .venv/.stamp-app
+	@$(BIN)/python -m engine.inspect.kernels_diff $(if $(REF),--ref $(REF)) renderer/app/kernel_texts.py scenes
 
 view: .venv/.stamp-viewer
 	$(BIN)/rayfuse view $(SCENE)

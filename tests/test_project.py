@@ -13,7 +13,13 @@ import pytest
 from renderer.app import cli
 
 # Storeys from the ground up; what stands on one line may import each other.
-ENGINE = (("graph",), ("compiler", "frontend"), ("runtime",), ("jit",), ("inspect",))
+ENGINE = (
+    ("graph",),
+    ("compiler", "frontend"),
+    ("runtime",),
+    ("jit", "signature", "replay", "stored", "outside", "purity", "native"),
+    ("inspect",),
+)
 RENDERER = (("vec",), ("bvh", "sampling"), ("scene", "shading"), ("pipeline",), ("app",))
 
 
@@ -42,6 +48,13 @@ def test_each_storey_imports_only_those_below(package: str, house: tuple[tuple[s
             if height is not None and above is not None and above > height:
                 wrong.append(f"{path.relative_to(root)}:{line} imports {name}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_every_part_of_a_package_has_its_storey(root: Path) -> None:
+    outside = {"__init__", "bench"}  # the public names, and a program that uses them
+    for package, house in (("engine", ENGINE), ("renderer", RENDERER)):
+        there = {path.relative_to(root / package).parts[0].removesuffix(".py") for path in (root / package).rglob("*.py")}
+        assert there - outside == {part for parts in house for part in parts}, package
 
 
 def test_the_engine_knows_nothing_of_the_renderer(root: Path) -> None:

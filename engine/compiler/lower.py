@@ -95,6 +95,9 @@ class Lowerer(Movement, Reductions, Control):
         op = node.op
         if node in self.preferred and self._other_lanes(request[1]) and self.cost(node) > COST:
             raise NeedsCut(node, "a result that is read by other lanes than its own")
+        gate = request[2]
+        if gate is not None and gate.dtype.count > 1 and all(i.dtype.count == 1 for i in request[1]):
+            return self._for_one(request)
         if op in ELEMENTWISE:
             return self._elementwise(request)
         handler = _HANDLERS.get(op)

@@ -63,6 +63,7 @@ class Core:
         self.effects: list[UOp] = []
         self.printing: list[Instance] = []
         self.repeats: dict[UOp, int] = {}
+        self.looking_up: dict[UOp, bool] = {}
         self.costs: dict[UOp, int] = {}
         self.most_repeats = REPEATS * inner
 

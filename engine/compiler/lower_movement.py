@@ -136,6 +136,20 @@ class Movement(Core):
         assert result is not None
         return result
 
+    def _for_one(self, request: Request) -> Answer:
+        """An element that no coordinate along an inner vector leads to any more: what the gate says of those does not matter."""
+        node, index, gate, pin = request
+        left: UOp | None = None
+        stack = [gate]
+        while stack:
+            part = stack.pop()
+            assert part is not None
+            if part.op == Op.AND and part.dtype.count > 1:
+                stack.extend(reversed(part.src))
+            elif part.dtype.count == 1:
+                left = part if left is None else self.make(Op.AND, bool_, left, part)
+        return (yield node, index, left, pin)
+
     # ---- arithmetic ----
 
     def _elementwise(self, request: Request) -> Answer:

@@ -1,4 +1,10 @@
-"""Lowering of reductions: written out, across an inner vector, or as a loop."""
+"""Lowering of reductions: written out, across an inner vector, or as a loop.
+
+A long reduction is a loop of the lane that wants the result. Where its elements lie side by side in memory (the rows of a picture, of
+which each lane sums one), neighbouring lanes would read elements far apart. Such a loop stands in a `serial` region: lane after lane, each
+goes along its row with a short vector of partial results, whose last step is masked; then what the vector holds is reduced. The
+vector's width does not depend on the device, so that sums of floats are the same everywhere.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +14,10 @@ from typing import Any
 from engine.compiler.lower_core import Answer, Core, Index, NeedsCut, Request, constant
 from engine.compiler.place import Component, Region
 from engine.graph.dtypes import DType, bool_, int32
-from engine.graph.uop import Op, UOp, product, size_uop
+from engine.graph.uop import Op, UOp, product, size_uop, toposort
 
 UNROLL = 64  # elements of a reduction that are written out
+ROW_BYTES = 128  # partial results of a reduction along a row
 PRELUDE_REDUCTION = 4096  # elements of a reduction that every workgroup may repeat for itself
 IDENTITY = {Op.ADD: 0, Op.MUL: 1, Op.OR: False, Op.AND: True}
 
@@ -51,10 +58,17 @@ class Reductions(Core):
             self._check_reduction(node, index, count)
         place_of = self._loop_parent(node, index, gate, pin)
 
-        def element(i: UOp) -> Request:
-            return source, self._place(index, axes, sizes, i), gate, pin
+        def element(i: UOp, inside: UOp | None) -> Request:
+            return source, self._place(index, axes, sizes, i), inside or gate, pin
 
-        return (yield from self._reduce_loop(node.dtype, op, size_uop(count), place_of, element))
+        if not node.scope and not pin and gate is None and place_of.number <= (1 if self.lanes else 0):
+            repeats = dict(self.repeats)
+            probe = UOp.new(Op.LOOPVAR, int32, (), (place_of.number, 0))
+            along = _lies_along(self, (yield element(probe, None)), probe)
+            self.repeats = repeats
+            if along:
+                return (yield from self._reduce_row(node.dtype, op, size_uop(count), place_of, element))
+        return (yield from self._reduce_loop(node.dtype, op, size_uop(count), place_of, lambda i: element(i, None)))
 
     def _first(self, request: Request) -> Answer:
         """Position of the first or last True along an axis."""
@@ -123,11 +137,20 @@ class Reductions(Core):
             return
         raise NeedsCut(node, f"a reduction over {count if isinstance(count, int) else 'many'} elements whose results other lanes share")
 
+    def _looks_up(self, node: UOp) -> bool:
+        """True where a value needs tables or control flow, which have no place in the prelude."""
+        found = self.looking_up.get(node)
+        if found is None:
+            below = toposort((node,), stop=lambda n: n in self.materialized and n is not node)
+            found = any(n.op in (Op.GATHER, Op.PROJ) for n in below)
+            self.looking_up[node] = found
+        return found
+
     def _loop_parent(self, node: UOp, index: Index, gate: UOp | None, pin: int) -> Region:
         scope = max([pin, *(i.scope for i in index), gate.scope if gate is not None else 0])
         if node.scope in self.by_region:
             scope = max(scope, self.by_region[node.scope][1].number)
-        return self.regions[scope]
+        return self.regions[max(scope, 1) if self._looks_up(node) else scope]
 
     def _reduce_loop(self, dtype: DType, op: str, count: UOp, parent: Region, element: Any) -> Answer:
         test, body = self.new_region("loop", parent), None
@@ -145,6 +168,38 @@ class Reductions(Core):
         result = test.components[1].result
         assert result is not None
         return result
+
+    def _reduce_row(self, dtype: DType, op: str, size: UOp, parent: Region, element: Any) -> Answer:
+        """Lane after lane: chunks of a row added to a vector, then what is left of the row, then the vector's elements."""
+        width = max(8, min(64, ROW_BYTES // dtype.itemsize))
+        serial = self.new_region("serial", parent)
+        test = self.new_region("loop", serial)
+        test.body = self.new_region("body", test)
+        iota = UOp.new(Op.IOTA, int32.vec(width), (), serial.number)
+        everywhere = UOp.new(Op.EQ, bool_.vec(width), (iota, iota))
+        nothing = UOp.new(Op.WHERE, dtype.vec(width), (everywhere, _neutral(op, dtype), _neutral(op, dtype)))
+        first = UOp.new(Op.LOOPVAR, int32, (), (test.number, 0))
+        total = UOp.new(Op.LOOPVAR, dtype.vec(width), (), (test.number, 1))
+        whole = self.mul(self.make(Op.IDIV, int32, size, constant(width)), constant(width))
+        repeats = dict(self.repeats)
+        value = yield element(self.add(first, iota), None)
+        test.condition = self.make(Op.LT, bool_, first, whole)
+        result = UOp.new(Op.RESULT, dtype.vec(width), (), (test.number, 1, serial.number))
+        test.components = [
+            Component(first, constant(0), self.add(first, constant(width)), None),
+            Component(total, nothing, self.make(op, dtype, total, value), result),
+        ]
+        left = self.make(Op.SUB, int32, size, whole)
+        if not (left.op == Op.CONST and left.arg == 0):
+            self.repeats = repeats  # the same element, as far as its cost goes
+            place = self.add(whole, iota)
+            inside = self.make(Op.LT, bool_, place, size)
+            value = yield element(place, inside)
+            result = self.make(op, dtype, result, self.make(Op.WHERE, dtype, inside, value, nothing))
+        across = UOp.new(Op.ACROSS, dtype, (result,), op)
+        outcome = UOp.new(Op.RESULT, dtype, (), (serial.number, 0, parent.number))
+        serial.components = [Component(outcome, across, across, outcome, (across,))]
+        return outcome
 
     def _partial(self, request: Request) -> Answer:
         """REDUCE with parts=(pieces, width): result [kept axes..., pieces, width]. The elements are taken for rows of `width`: lane
@@ -186,3 +241,33 @@ def _neutral(op: str, dtype: DType) -> UOp:
         extreme = (float("inf"), float("-inf")) if dtype.is_float else (dtype.max, dtype.min)
         value = extreme[op == Op.MAX]
     return UOp.const(dtype, value)
+
+
+def _lies_along(core: Core, value: UOp, place: UOp) -> bool:
+    """True where more loads of `value` lie side by side in memory along `place` than along the lanes of a group."""
+    lanes = [axis for axis in core.axes if axis.op == Op.LANE]
+    votes = 0
+    for node in value.toposort():
+        if node.op == Op.LOAD:
+            votes += _step(node.src[1], place) == 1
+            votes -= bool(lanes) and _step(node.src[1], lanes[-1]) == 1
+    return votes > 0
+
+
+def _step(address: UOp, variable: UOp) -> int | None:
+    """By how much an address grows with a variable; None where that is no constant."""
+    steps: dict[UOp, int | None] = {}
+    for node in address.toposort():
+        a, *rest = (steps[s] for s in node.src) if node.src else (0,)
+        b = rest[0] if rest else 0
+        if node is variable:
+            steps[node] = 1
+        elif all(steps[s] == 0 for s in node.src):
+            steps[node] = 0
+        elif node.op in (Op.ADD, Op.SUB) and a is not None and b is not None:
+            steps[node] = a + b if node.op == Op.ADD else a - b
+        elif node.op == Op.MUL and node.src[1].op == Op.CONST and a is not None:
+            steps[node] = a * int(node.src[1].arg)
+        else:
+            steps[node] = None
+    return steps[address]

@@ -8,7 +8,7 @@ i * n + j is one node, and what is left of i and j once that node is replaced te
 
 from __future__ import annotations
 
-from engine.compiler.kernel import BranchItem, Kernel, LoopItem, SerialItem, same_line
+from engine.compiler.kernel import BranchItem, Kernel, LoopItem, SerialItem, inner_blocks, same_line
 from engine.compiler.place import Region
 from engine.compiler.target import Target
 from engine.compiler.uniform import Uniformity
@@ -117,6 +117,10 @@ def lanes_part(kernel: Kernel, uniformity: Uniformity | None = None) -> bool:
     """True where lanes of a group may take different ways, or take turns."""
     if not has_control(kernel):
         return False
-    if any(isinstance(item, SerialItem) for block in kernel.blocks() for item in block.items):
-        return True
+    stack = [kernel.body]
+    while stack:
+        for item in stack.pop().items:
+            if isinstance(item, SerialItem):
+                return True
+            stack.extend(inner_blocks(item))
     return bool((uniformity or Uniformity(kernel)).divergent)

@@ -220,7 +220,7 @@ def append_kernel(length: int, look: int) -> tuple[Maker, UOp]:
     index = m.op(Op.ADD, four, m.op(Op.MUL, int32, lane, 4), m.iota(4))
     values = m.op(Op.ADD, four, m.op(Op.MUL, int32, lane, 10), m.iota(4))
     array = m.array(int32, length)
-    append = m.op(Op.APPEND, array.dtype, array, lane, m.load(masks, index), values, arg=(0, 99))
+    append = m.op(Op.APPEND, array.dtype, array, lane, m.load(masks, index), values, UOp.const(bool_, False), arg=(0, 99))
     top = m.op(Op.PROJ, int32, append, arg=1)
     m.store(out, lane, top)
     m.store(out, m.op(Op.ADD, int32, lane, 4), m.take(append, m.op(Op.ADD, int32, lane, look)))
@@ -242,7 +242,7 @@ def test_what_lies_after_an_append_is_undefined() -> None:
     def build(m: Maker, lane: UOp) -> UOp:
         array = m.put(m.put(m.array(int32, 6), 0, 1), 3, 7)
         kind = bool_.vec(4)
-        append = m.op(Op.APPEND, array.dtype, array, number(1), UOp.const(kind, False), m.iota(4), arg=(0, 7))
+        append = m.op(Op.APPEND, array.dtype, array, number(1), UOp.const(kind, False), m.iota(4), UOp.const(bool_, False), arg=(0, 7))
         return m.take(append, 3)
 
     with pytest.raises(CheckError, match="element 3 of a private array of 6 was never set"):

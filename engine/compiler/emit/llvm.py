@@ -501,12 +501,27 @@ class Emitter:
         name = suffix(dtype, count)
         if dtype.is_float:
             if op in (Op.ADD, Op.MUL):
-                start = "-0.0" if op == Op.ADD else "1.0"
-                return self.ops.call(f"llvm.vector.reduce.f{op}.{name}", kind, (kind, start), (t, value))
+                return self._halved(op, dtype, count, value)
             return self.ops.call(f"llvm.vector.reduce.f{op}imum.{name}", kind, (t, value))
         if op in (Op.MAX, Op.MIN):
             op = ("s" if dtype.kind == "i" else "u") + op
         return self.ops.call(f"llvm.vector.reduce.{op}.{name}", kind, (t, value))
+
+    def _halved(self, op: str, dtype: DType, count: int, value: str) -> str:
+        """A sum or product of floats: the upper half of the elements to the lower, while they are even in number; the rest in order."""
+        kind = scalar_type(dtype)
+        while count % 2 == 0:
+            t, half = f"<{count} x {kind}>", count // 2
+            parts = []
+            for first in (0, half):
+                places = ", ".join(f"i32 {first + k}" for k in range(half))
+                parts.append(self.emit(f"shufflevector {t} {value}, {t} poison, <{half} x i32> <{places}>"))
+            value = self.emit(f"f{op}{self.ops.flags} <{half} x {kind}> {parts[0]}, {parts[1]}")
+            count = half
+        total, *rest = (self.emit(f"extractelement <{count} x {kind}> {value}, i64 {k}") for k in range(count))
+        for element in rest:
+            total = self.emit(f"f{op}{self.ops.flags} {kind} {total}, {element}")
+        return total
 
     def across(self, node: UOp) -> str:
         """A reduction over an inner vector."""

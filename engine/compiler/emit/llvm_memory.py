@@ -353,30 +353,42 @@ class Memory:
     def _ordered_store(self, node: UOp, dtype: DType, vectored: bool) -> None:
         """Lane after lane, in order: what an update or a write to computed places needs."""
         e = self.e
-        index, value = node.src[1], node.src[2]
-        lanes = e.width if vectored else 1
-        skip = ""
-        for lane in range(lanes):
-            if e.mask is not None and lanes > 1:
-                alive = e.emit(f"extractelement {e.mask_type} {e.mask}, i64 {lane}")
-                run, skip = e.new_label("lane"), e.new_label("join")
-                e.line(f"br i1 {alive}, label %{run}, label %{skip}")
-                e.start(run)
-            at = e.emit(f"extractelement {e.type_of(index)} {e.raw(index)}, i64 {lane}") if self._varies(index) else e.raw(index)
-            data = e.emit(f"extractelement {e.type_of(value)} {e.raw(value)}, i64 {lane}") if self._varies(value) else e.raw(value)
-            kind = memory_type(dtype)
-            place = e.emit(f"getelementptr {kind}, ptr {e.buffers[node.src[0]]}, i32 {at}")
-            if node.arg != "set":
-                old = self._from_memory(dtype, 1, e.emit(f"load {kind}, ptr {place}, align {dtype.itemsize}"))
-                number, truth = {"add": (Op.ADD, Op.OR), "min": (Op.MIN, Op.AND), "max": (Op.MAX, Op.OR)}[node.arg]
-                op = truth if dtype.is_bool else number
-                left = UOp.new(Op.LOOPVAR, dtype, (), (0, 0))
-                right = UOp.new(Op.LOOPVAR, dtype, (), (0, 1))
-                data = e.ops.elementwise(UOp.new(op, dtype, (left, right)), 1, [old, data])
-            e.line(f"store {kind} {self.to_memory(dtype, 1, data)}, ptr {place}, align {dtype.itemsize}")
-            if e.mask is not None and lanes > 1:
-                e.line(f"br label %{skip}")
-                e.start(skip)
+        if not vectored:
+            self._update(node, dtype, e.raw(node.src[1]), e.raw(node.src[2]))
+            return
+        w = e.width
+        slots = {u: self.spill(u) for u in node.src[1:3] if self._varies(u)}
+        bits = e.emit(f"bitcast {e.mask_type} {e.mask} to i{w}") if e.mask is not None else ""
+        head, run, latch, done = (e.new_label(stem) for stem in ("lane", "live", "next", "join"))
+        before, lane, following = e.label, e.fresh("lane"), e.fresh("lane")
+        e.line(f"br label %{head}")
+        e.start(head)
+        e.line(f"{lane} = phi i64 [ 0, %{before} ], [ {following}, %{latch} ]")
+        if bits:
+            shifted = e.emit(f"lshr i{w} {bits}, {lane if w == 64 else e.emit(f'trunc i64 {lane} to i{w}')}")
+            e.line(f"br i1 {e.emit(f'trunc i{w} {shifted} to i1')}, label %{run}, label %{latch}")
+        else:
+            e.line(f"br label %{run}")
+        e.start(run)
+        at, data = (self.reload(u, slots[u], lane) if u in slots else e.raw(u) for u in node.src[1:3])
+        self._update(node, dtype, at, data)
+        e.line(f"br label %{latch}")
+        e.start(latch)
+        e.line(f"{following} = add i64 {lane}, 1")
+        e.line(f"br i1 {e.emit(f'icmp ult i64 {following}, {w}')}, label %{head}, label %{done}")
+        e.start(done)
+
+    def _update(self, node: UOp, dtype: DType, at: str, data: str) -> None:
+        """One element written, or combined with what is there."""
+        e = self.e
+        kind = memory_type(dtype)
+        place = e.emit(f"getelementptr {kind}, ptr {e.buffers[node.src[0]]}, i32 {at}")
+        if node.arg != "set":
+            old = self._from_memory(dtype, 1, e.emit(f"load {kind}, ptr {place}, align {dtype.itemsize}"))
+            number, truth = {"add": (Op.ADD, Op.OR), "min": (Op.MIN, Op.AND), "max": (Op.MAX, Op.OR)}[node.arg]
+            left, right = (UOp.new(Op.LOOPVAR, dtype, (), (0, k)) for k in range(2))
+            data = e.ops.elementwise(UOp.new(truth if dtype.is_bool else number, dtype, (left, right)), 1, [old, data])
+        e.line(f"store {kind} {self.to_memory(dtype, 1, data)}, ptr {place}, align {dtype.itemsize}")
 
     # ---- private arrays ----
 

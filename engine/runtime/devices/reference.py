@@ -372,9 +372,13 @@ class _Run:
         elif op == "last":
             result = np.where(value.any(axis=1), count - 1 - value[:, ::-1].argmax(axis=1), -1)
         else:
+            combine = _ACROSS[op]
+            while value.shape[1] % 2 == 0:  # halves together, then from the left, so that a float sum has one meaning
+                lower, upper = np.split(value, 2, axis=1)
+                value = combine(lower, upper)
             result = value[:, 0]
-            for k in range(1, count):  # from the left, so that a float sum has one meaning
-                result = _ACROSS[op](result, value[:, k])
+            for k in range(1, value.shape[1]):
+                result = combine(result, value[:, k])
         return np.asarray(result, node.dtype.numpy)
 
     def _print(self, node: UOp, frame: Frame) -> None:
