@@ -8,7 +8,8 @@ some are not, and standard output has a summary and the beginning of each differ
 
 Registers and labels mean nothing by their names, and one new instruction renumbers all that follow. So two texts are equal if they are
 after every name has been replaced by its place in the order of first appearance; and where they are not, lines are matched with the
-names left out, so that a difference shows what was added, removed or changed, and not what was renumbered.
+names left out, so that a difference shows what was added, removed or changed, and not what was renumbered. (Where instructions came or
+went, one that only takes another operand than before is not shown beside them.)
 """
 
 from __future__ import annotations
@@ -96,8 +97,9 @@ def report(kernels: int, differences: Sequence[Difference], most: int) -> Iterat
 def kernels_of(root: Path, program: Sequence[str]) -> dict[str, str]:
     """What the program prints with the packages of the checkout at `root`. Raises ComparisonError."""
     environment = {k: v for k, v in os.environ.items() if k not in ("DEBUG", "NOOPT", "CHECK")}
+    environment |= {"PYTHONPATH": str(root), "JIT_CACHE": "off"}  # neither takes what the other made
     command = [sys.executable, "-P", *program]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=root, env={**environment, "PYTHONPATH": str(root)})
+    done = subprocess.run(command, capture_output=True, text=True, cwd=root, env=environment)
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise ComparisonError(f"{program[0]} fails in {root}: {last}")

@@ -45,7 +45,8 @@ class Paper:
     """A CPU of any width that runs nothing: it is there for the text of its kernels."""
 
     backend, name, driver, software = "paper", "paper", "", True
-    compute_units, memory_bytes = 1, None
+    compute_units = 1
+    memory_bytes: int | None = None
 
     def __init__(self, width: int) -> None:
         self.group_width, self.cache = width, Cache(None)
@@ -55,7 +56,7 @@ class Paper:
         return Nothing()
 
     def source(self, kernel: Kernel) -> str:
-        return emit(kernel, self.group_width, True, False)
+        return emit(kernel, self.group_width)
 
     def identity(self) -> tuple[Any, ...]:
         return (self.backend, self.group_width)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -82,6 +84,8 @@ def test_a_report_says_how_many_and_is_cut_to_length() -> None:
 @pytest.fixture
 def repository(tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkout with one commit on main; its program prints the text in a file."""
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed")
     for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
         monkeypatch.delenv(name, raising=False)
     place = tmp_path / "repository"
@@ -120,7 +124,7 @@ def test_what_cannot_be_compared_is_said_in_a_line(repository: Path, capsys: pyt
 def test_the_renderers_kernels_are_written_for_every_width(root: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-P", root / "renderer" / "app" / "kernel_texts.py", root / "scenes"],
-        capture_output=True, text=True, env={"PYTHONPATH": str(root)},
+        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(root)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
