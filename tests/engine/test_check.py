@@ -51,8 +51,8 @@ def refuses(
 ) -> None:
     """A call fails with this lane and these words, and with the line of `program` that ends in "# here"; and so does the next."""
     rows, first = inspect.getsourcelines(program)
-    lines = [first + k for k, row in enumerate(rows) if row.rstrip().endswith("# here")]
-    place = f".*test_check\\.py:{lines[0]}" if lines else ".*"
+    line = first + next(k for k, row in enumerate(rows) if row.rstrip().endswith("# here"))
+    place = f".*test_check\\.py:{line}"
     function = jit(program, device=device)
     for _ in range(2):
         with pytest.raises(CheckError, match=re.escape(f"in lane {lane}: ") + place + ": " + re.escape(what)):
@@ -135,7 +135,7 @@ def test_an_index_in_serial_and_in_loops(device: Device) -> None:
 def test_slots_of_append_where_fit_the_array(device: Device) -> None:
     def program(x: Tensor, top: Tensor, row: Tensor, zero: Tensor) -> Tensor:
         def each(x: Tensor, top: Tensor, zero: Tensor) -> Tensor:
-            a, after = local_array(12, "float32").append_where(top, row < x.reshape(-1, 1), row + x.reshape(-1, 1))
+            a, after = local_array(12, "float32").append_where(top, row < x.reshape(-1, 1), row + x.reshape(-1, 1))  # here
             return a[top.minimum(zero)] + after
 
         return serial(each, x, top, zero)

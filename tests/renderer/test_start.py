@@ -20,7 +20,7 @@ from renderer.bvh.wide import WideBVH
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 LATE = (
-    "engine.compiler.schedule", "engine.compiler.emit.llvm", "engine.purity", "PIL", "OpenEXR", "rich", "renderer.app.record", "tempfile",
+    "engine.compiler.schedule", "engine.compiler.emit.llvm", "engine.purity", "PIL", "OpenEXR", "rich", "renderer.app.record",
 )  # fmt: skip
 
 FIRST_FRAME = f"""
