@@ -145,8 +145,9 @@ def _check_array(node: UOp, fail: Fail) -> None:
         return
     if node.dtype is not array:
         fail(f"a successor of {array} has its type, not {node.dtype}")
-    if node.src[-1].dtype.scalar is not array.dtype:
-        fail(f"what is stored in {array} is not {node.src[-1].dtype}")
+    stored = node.src[3 if node.op == Op.APPEND else 2]
+    if stored.dtype.scalar is not array.dtype:
+        fail(f"what is stored in {array} is not {stored.dtype}")
     if node.op == Op.APPEND and node.src[2].dtype.scalar is not bool_:
         fail(f"the mask of append_where is bool, not {node.src[2].dtype}")
 
@@ -191,8 +192,10 @@ def _check_control(node: UOp, parents: dict[int, int], fail: Fail) -> None:
     if len(arg.regions) != bodies or not bodies:
         fail(f"{op} has {bodies} regions, not {len(arg.regions)}")
     wanted = {Op.LOOP: 2 * arg.count + 1, Op.SERIAL: arg.count}.get(op, 1 + bodies * arg.count)
-    if len(node.src) != wanted:
+    if len(node.src) < wanted:
         fail(f"{op} with {arg.count} results has {wanted} sources, not {len(node.src)}")
+    if any(s.op != Op.PRINT and s.op not in CONTROL for s in node.src[wanted:]):
+        fail(f"behind the {wanted} sources of {op} stand prints, and control flow that holds some")
     around = arg.parent
     for region in arg.regions:
         if region in parents or region <= around:
@@ -200,7 +203,7 @@ def _check_control(node: UOp, parents: dict[int, int], fail: Fail) -> None:
         parents[region] = around
         around = region if op == Op.LOOP else around
     if op == Op.LOOP:
-        pairs = zip(node.src[: arg.count], node.src[arg.count + 1 :], strict=True)
+        pairs = zip(node.src[: arg.count], node.src[arg.count + 1 : wanted], strict=True)
         selector, kind = node.src[arg.count], bool_
     else:
         arms = [node.src[1 + k * arg.count : 1 + (k + 1) * arg.count] for k in range(bodies)]
@@ -222,7 +225,8 @@ def _check_scopes(node: UOp, parents: dict[int, int], fail: Fail) -> None:
         places = [arg.regions[0]] * arg.count
     else:
         places = [arg.parent, *(region for region in arg.regions for _ in range(arg.count))]
-    for source, place in zip(node.src, places, strict=True):
+    kept = node.src[len(places) :]  # prints, and control flow that holds some: in any of the bodies
+    for source, place in zip(node.src, [*places, *(s.scope if s.scope in arg.regions else arg.parent for s in kept)], strict=True):
         around = place
         while around and around != source.scope:
             around = parents.get(around, 0)
