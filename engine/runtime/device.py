@@ -131,19 +131,26 @@ _default: Device | None = None
 _choosing = threading.Lock()
 
 
-def open_device(backend: str = "auto", **options: Any) -> Device:
-    """A device of this backend. Options: `threads` (CPU), `group` (lanes of a group, for tests).
+def resolved(backend: str = "auto") -> str:
+    """The backend that a name stands for, before anything is opened.
 
-    Raises DeviceError for a backend that is unknown, not part of this version, or unusable here.
+    Raises DeviceError for one that is unknown or not part of this version.
     """
     if backend == "auto":
         backend = forced() or "cpu"
     if backend not in BACKENDS:
         raise DeviceError(f"there is no backend {backend!r}; there are {', '.join(BACKENDS)}")
-    maker = _MAKERS.get(backend)
-    if maker is None:
+    if backend not in _MAKERS:
         raise DeviceError(f"the {backend} backend is not part of this version; use --backend cpu")
-    device = maker(**options)
+    return backend
+
+
+def open_device(backend: str = "auto", **options: Any) -> Device:
+    """A device of this backend. Options: `threads` (CPU), `group` (lanes of a group, for tests).
+
+    Raises DeviceError for a backend that is unknown, not part of this version, or unusable here.
+    """
+    device = _MAKERS[resolved(backend)](**options)
     events.record("device", backend=device.backend, name=device.name, driver=device.driver, compute_units=device.compute_units)
     return device
 

@@ -85,11 +85,13 @@ def open_session(options: FrameOptions, progress: Progress, *, spp_per_frame: in
 def _open_session(options: FrameOptions, progress: Progress, spp_per_frame: int) -> Opened:
     import renderer.scene.gltf  # noqa: F401 - imported here so that `imported_s` has it
     from engine.runtime import events
+    from engine.runtime.device import resolved
     from renderer.pipeline.session import Session
 
     imported_s = seconds_since_start()
     heard = ignore if options.quiet else warn
     events.subscribe(lambda event: heard(event.fields["message"]), {"warning"})
+    resolved(options.backend)  # said before the work
     started = time.perf_counter()
     progress("loading", 0.0)
     scene = load_scene(options.scene, strict=options.strict, quiet=options.quiet)

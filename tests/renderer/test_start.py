@@ -21,6 +21,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 LATE = (
     "engine.compiler.schedule", "engine.compiler.emit.llvm", "engine.purity", "PIL", "OpenEXR", "rich", "renderer.app.record",
+    "llvmlite.binding", "tempfile",
 )  # fmt: skip
 
 FIRST_FRAME = f"""

@@ -20,8 +20,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-import llvmlite.binding as llvm
-
 WIDTHS = (16, 8, 4)
 
 # What remains of x86-64 when a width of 4 is forced: no VEX or EVEX encoding at all.
@@ -71,6 +69,8 @@ def _setting(name: str) -> int | None:
 
 @lru_cache(maxsize=16)
 def _host(width: int | None, threads: int | None, cores: int) -> Host:
+    import llvmlite.binding as llvm  # here: a process that finds its host in the disk cache never needs it
+
     widest, features = _features()
     if width is None:
         width = widest
@@ -97,6 +97,8 @@ def _host(width: int | None, threads: int | None, cores: int) -> Host:
 
 def _features() -> tuple[int, dict[str, bool]]:
     """The widest vector and the features of this processor."""
+    import llvmlite.binding as llvm
+
     try:
         features = dict(llvm.get_host_cpu_features())
     except RuntimeError:  # LLVM cannot ask this system: the processor's name alone decides
