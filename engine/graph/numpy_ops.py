@@ -12,13 +12,15 @@ written here:
 - an integer to a negative power is 0, save for the bases 1 and -1;
 - transcendentals are computed in float64 and rounded to the type: the best oracle at hand for a polynomial;
 - `fma` is computed in float64 and rounded to the type. For float32 the product is exact and the sum is rounded
-  twice, which differs from a fused operation in the last bit about once in 2^29; for float64 itself the product is
-  rounded first.
+  twice, which differs from a fused operation in the last bit about once in 2^29; float64 is computed in fractions,
+  exactly.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -84,7 +86,21 @@ def _pow(dtype: DType, a: Array, b: Array) -> Any:
     return np.where(b >= 0, power, np.where((a == one) | (a == -one), unit, zero))
 
 
+def _exact_fma(a: float, b: float, c: float) -> float:
+    """a * b + c of float64, rounded once."""
+    plain = a * b + c
+    if not (math.isfinite(a) and math.isfinite(b) and math.isfinite(c)):
+        return plain
+    exact = Fraction(a) * Fraction(b) + Fraction(c)
+    try:
+        return float(exact) if exact else plain  # a zero has the sign that plain arithmetic gives it
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
+
+
 def _fma(dtype: DType, a: Array, b: Array, c: Array) -> Any:
+    if dtype.is_float and dtype.bits == 64:
+        return np.asarray(np.frompyfunc(_exact_fma, 3, 1)(a, b, c), np.float64)
     if dtype.is_float:
         return a.astype(np.float64) * b.astype(np.float64) + c.astype(np.float64)
     return a * b + c
