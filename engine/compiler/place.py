@@ -60,9 +60,6 @@ class _Placer:
         body = Block(prelude, 1)
         self.blocks[0], self.blocks[1] = prelude, body
 
-    def block_of(self, number: int) -> Block:
-        return self.blocks[number]
-
     def make_blocks(self) -> None:
         """One block for each region that has code."""
         for number in sorted(self.regions):

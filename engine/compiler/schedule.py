@@ -175,7 +175,8 @@ class _Scheduler:
             if node.scope:
                 continue
             if node.op == Op.CONTIGUOUS and node.src[0].op != Op.BUFFER:
-                self._cut(node, "contiguous(): the author wants it stored")
+                first_step = node.src[0].op == Op.REDUCE and len(node.src[0].arg) == 3  # as `split_reductions` makes it
+                self._cut(node, "the first step of a long reduction" if first_step else "contiguous(): the author wants it stored")
             elif node.op == Op.SCATTER:
                 self._cut(node, "scatter writes to computed places")
 

@@ -3,7 +3,8 @@
 A node holds the boxes of up to `width` children, plane by plane: the sixteen smallest x of sixteen children are
 contiguous, so that one vector load reads one plane and one ray is tested against all children at once. A leaf holds
 the vertices of up to `leaf_size` triangles in the same manner. Unused child slots have boxes turned inside out,
-unused triangle slots have no extent; neither is ever hit, so that kernels need no counts.
+unused triangle slots have no extent: neither is hit, so that kernels need no counts. On its way to the device the
+padding of leaves becomes NaN, since a test that compares rounded products takes the edge of a point for covered.
 
 A pitfall: "never" holds for a slab test that takes the near plane by the sign of the ray's direction (near comes out
 as +inf, far as -inf). A test that takes the smaller and the larger of the two distances turns an empty box outside in
@@ -47,7 +48,7 @@ class WideBVH:
     `EMPTY_CHILD`."""
     leaf_vertices: NDArray[np.float32]
     """float32[leaves, 9, leaf_size]: x, y, z of the first, the second, the third vertex over the triangles; padded
-    with zeros, which are triangles that nothing hits. A BVH has at least one leaf, if only an empty one that no node
+    with zeros, which have no extent (NaN on the device). A BVH has at least one leaf, if only an empty one that no node
     refers to."""
     leaf_triangle: NDArray[np.int32]
     """int32[leaves, leaf_size]: index of the input triangle in each slot, -1 in padding, which comes last."""

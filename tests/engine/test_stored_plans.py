@@ -19,7 +19,9 @@ import numpy as np
 import pytest
 
 from engine import Tensor, jit, stored
-from engine.compiler.emit.llvm_walk import workgroups
+from engine.compiler.emit.llvm_walk import groups_in, tile_shape
+from engine.compiler.kernel import Kernel
+from engine.graph.uop import size_value
 from engine.jit import Jitted
 from engine.native import compile_host_code
 from engine.outside import NotPortable, outside, portable
@@ -439,6 +441,22 @@ def test_sizes_as_plain_data() -> None:
     assert unpack_shape(marshal.loads(marshal.dumps(pack_shape(shape)))) == shape
     with pytest.raises(ValueError, match="'sin' makes no size"):
         unpack_shape((("sin", None, 3),))
+
+
+def workgroups(kernel: Kernel, width: int, dims: dict[str, int]) -> int:
+    """Number of workgroups that cover the kernel's lanes, given the values of the named sizes."""
+    sizes = [size_value(s, dims) for s in kernel.lanes]
+    if any(s == 0 for s in sizes):
+        return 0
+    if kernel.walk == "tiles":
+        h, w = tile_shape(width)
+        sizes[-2:] = [-(-sizes[-2] // h), -(-sizes[-1] // w)]
+    elif sizes:
+        sizes[-1] = -(-sizes[-1] // width)
+    groups = 1
+    for s in sizes:
+        groups *= s
+    return -(-groups // groups_in(kernel, width))
 
 
 @pytest.mark.parametrize("width", [1, 4, 8, 16])

@@ -4,7 +4,7 @@
     rows    the last axis across the group, the others scalar
     tiles   the last two axes in tiles (4 x 4 for 16 lanes, 2 x 4 for 8, 2 x 2 for 4), so that lanes which part are close together
 
-A workgroup is `kernel.workgroup // width` groups in this order. `workgroups` gives their number, for the launch.
+A workgroup is `kernel.workgroup // width` groups in this order; the CPU device's `Grid` counts them, for the launch.
 
 Where the body has no control flow in which lanes part, it is written twice. One version is for groups that lie whole inside the
 row and of which every lane passes the gates of its loads (the taps of a stencil all lie inside the picture): no masks, no tests.
@@ -20,7 +20,7 @@ from engine.compiler.emit.llvm_ops import vector
 from engine.compiler.kernel import Kernel
 from engine.compiler.optimize import lanes_part
 from engine.graph.dtypes import int32
-from engine.graph.uop import ELEMENTWISE, Op, UOp, size_uop, size_value, toposort
+from engine.graph.uop import ELEMENTWISE, Op, UOp, size_uop, toposort
 
 if TYPE_CHECKING:
     from engine.compiler.emit.llvm import Emitter
@@ -29,22 +29,6 @@ if TYPE_CHECKING:
 def tile_shape(width: int) -> tuple[int, int]:
     """Rows and columns of a tile of `width` lanes."""
     return {1: (1, 1), 2: (1, 2), 4: (2, 2), 8: (2, 4), 16: (4, 4), 32: (4, 8)}[width]
-
-
-def workgroups(kernel: Kernel, width: int, dims: dict[str, int]) -> int:
-    """Number of workgroups that cover the kernel's lanes, given the values of the named sizes."""
-    sizes = [size_value(s, dims) for s in kernel.lanes]
-    if any(s == 0 for s in sizes):
-        return 0
-    if kernel.walk == "tiles":
-        h, w = tile_shape(width)
-        sizes[-2:] = [-(-sizes[-2] // h), -(-sizes[-1] // w)]
-    elif sizes:
-        sizes[-1] = -(-sizes[-1] // width)
-    groups = 1
-    for s in sizes:
-        groups *= s
-    return -(-groups // groups_in(kernel, width))
 
 
 def groups_in(kernel: Kernel, width: int) -> int:
