@@ -2,7 +2,7 @@
 # nothing. Whatever the setting up prints goes to standard error, so that `make -s bench-engine` prints its figures alone.
 #
 #   make demo            renders and benchmarks scenes/cornell.gltf: out/cornell.png, out/cornell.json
-#   make test            runs the tests (TESTS=tests/engine for a part of them)
+#   make test            runs the tests (TESTS=tests/engine for a part of them); as root it installs the Debian packages they need
 #   make lint            ruff and mypy
 #   make bench           benchmarks every scene of scenes/: out/bench/NAME.json
 #   make bench-engine    the engine's image graphs: one JSON object
@@ -17,6 +17,8 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
 SCENE ?= scenes/cornell.gltf
 TESTS ?= tests
+# What the tests run on: software OpenGL and OpenCL, a screen that nobody sees, keys and a mouse for it.
+DEBIAN := libegl1 libgl1 libgl1-mesa-dri pocl-opencl-icd xvfb xdotool
 
 .PHONY: demo test lint bench bench-engine kernels-diff view clean
 
@@ -25,7 +27,7 @@ demo: .venv/.stamp-app
 	$(BIN)/rayfuse render scenes/cornell.gltf -o out/cornell.png --size 512 512 --spp 256
 	$(BIN)/rayfuse bench scenes/cornell.gltf --size 512 512 --json out/cornell.json
 
-test: .venv/.stamp-test
+test: .venv/.stamp-test .venv/.stamp-debian
 	$(BIN)/python -m pytest -n auto --dist worksteal $(TESTS)
 
 lint: .venv/.stamp-dev
@@ -76,6 +78,17 @@ clean:
 .venv/.stamp-app: pyproject.toml | .venv/bin/python
 	@echo "installing rayfuse into .venv" >&2
 	@$(PIP) --editable . >&2
+	@touch $@
+
+.venv/.stamp-debian: | .venv/bin/python
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  missing=; \
+	  for package in $(DEBIAN); do dpkg -s "$$package" >/dev/null 2>&1 || missing="$$missing $$package"; done; \
+	  if [ -n "$$missing" ]; then \
+	    echo "installing$$missing" >&2; \
+	    { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends $$missing; } >&2 || exit 1; \
+	  fi; \
+	fi
 	@touch $@
 
 .venv/.stamp-%: .venv/.stamp-app

@@ -9,7 +9,8 @@ from engine.frontend.storage import StaleTensorError
 from engine.frontend.tensor import Dim, Tensor, TensorSpec
 from engine.frontend.trace import ImpureFunctionError, TraceError
 from engine.jit import Jitted, jit
-from engine.runtime.device import Device, DeviceError, DeviceStatus, default_device, devices, open_device, set_default_device
+from engine.runtime.choice import DeviceStatus, default_device, devices, open_device, set_default_device
+from engine.runtime.device import Device, DeviceError
 from engine.runtime.events import Timing
 
 __version__ = "0.1.0"

@@ -44,7 +44,8 @@ from engine.graph.uop import BufferArg, Op, UOp, toposort
 from engine.outside import Witness
 from engine.replay import Replay, Result
 from engine.runtime import events
-from engine.runtime.device import Device, default_device
+from engine.runtime.choice import default_device
+from engine.runtime.device import Device, Resources
 from engine.runtime.execute import check_leaves
 from engine.runtime.plan import Plan, Progress, make_plan
 from engine.signature import NUMBERS, Call, builder, describe, difference, is_leaf, matcher
@@ -82,12 +83,14 @@ class Stats:
 
 @dataclass(frozen=True)
 class KernelInfo:
-    """A kernel of a compiled function. `lanes`: numbers, or names of sizes. `reasons`: why it is a kernel of its own."""
+    """A kernel of a compiled function. `lanes`: numbers, or names of sizes. `reasons`: why it is a kernel of its own. `resources`: what
+    the compiler says that it takes."""
 
     name: str
     lanes: tuple[Any, ...]
     workgroup: int
     reasons: tuple[str, ...]
+    resources: Resources
     source: Callable[[], str]
 
 
@@ -188,8 +191,8 @@ class Jitted:
             return plan.device.source(self._with_graphs(plan, call, arguments).kernels[number])
 
         return [
-            KernelInfo(launch.name, launch.lanes, launch.workgroup, launch.reasons, functools.partial(source, number))
-            for number, launch in enumerate(plan.launches)
+            KernelInfo(each.name, each.lanes, each.workgroup, each.reasons, each.program.resources, functools.partial(source, number))
+            for number, each in enumerate(plan.launches)
         ]
 
     def _with_graphs(self, plan: Plan, call: Call, arguments: Sequence[Any]) -> Plan:

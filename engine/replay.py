@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.frontend.storage import Storage, aligned_empty
+from engine.frontend.storage import Memory, Storage, aligned_empty, allocate
 from engine.frontend.tensor import Dim, Tensor, TensorSpec
 from engine.frontend.trace import user_line
 from engine.graph.dtypes import DType
@@ -36,6 +36,7 @@ _FORMATS = {
     "bool": "?7x", "int8": "b7x", "uint8": "B7x", "int16": "h6x", "uint16": "H6x", "int32": "i4x", "uint32": "I4x", "int64": "q",
     "uint64": "Q", "float16": "e6x", "float32": "f4x", "float64": "d",
 }  # fmt: skip
+Array = np.ndarray[Any, Any]
 _SLOT = 8  # bytes of a number in the parameter block
 
 
@@ -93,17 +94,14 @@ class Replay:
             if isinstance(size, UOp) and size.op != Op.DIM
         ]
         self.pack = struct.Struct("=" + "".join(_FORMATS[leaf.dtype.name] for leaf, _ in self.numbers))
-        self.block = aligned_empty(max(1, len(self.numbers)) * _SLOT, np.dtype(np.uint8))
-        self.block[:] = 0
+        self.block, self.arrays = _parameter_block(len(self.numbers), [(leaf, node) for leaf, node in pairs if leaf.kind == "array"])
         self.view = memoryview(self.block)  # type: ignore[arg-type]
-        self.arrays = [(node, aligned_empty(int(np.prod(leaf.shape, dtype=np.int64)), leaf.dtype.numpy).reshape(leaf.shape))
-                       for leaf, node in pairs if leaf.kind == "array"]  # fmt: skip
         count = len(self.tensors)
         self.uops: list[UOp | None] = [None] * count
         self.storages: list[Storage | None] = [None] * count
-        self.hosts: list[np.ndarray[Any, Any] | None] = [None] * count
+        self.memories: list[Memory | None] = [None] * count  # what the plan is bound to
         self.own: list[Storage] = []  # of the outputs
-        self.spare: dict[int, np.ndarray[Any, Any]] = {}  # second buffers of outputs that are fed back
+        self.spare: dict[int, Memory] = {}  # second buffers of outputs that are fed back
         self.dims: dict[str, int] = {}
 
     def _sources(self, captured: Sequence[UOp]) -> list[Source]:
@@ -121,8 +119,8 @@ class Replay:
     @property
     def bytes_allocated(self) -> int:
         """Bytes of all buffers that this signature owns."""
-        extra = sum(a.nbytes for a in self.spare.values()) + sum(a.nbytes for _, a in self.arrays)
-        return self.plan.bytes_allocated + extra + self.block.nbytes
+        spare: int = sum(m.nbytes for m in self.spare.values())
+        return self.plan.bytes_allocated + spare + self.block.nbytes
 
     # ---- calls ----
 
@@ -139,6 +137,10 @@ class Replay:
         with self.lock:
             self._bind(tensors)
             self._write(numbers, arrays)
+            for storage in self.own:
+                storage.written(self.plan.device)
+            for k in self.assigned:
+                self.storages[k].written(self.plan.device)  # type: ignore[union-attr]
             self.plan.run()
             for k in self.assigned:
                 self._assigned(tensors[k], k)
@@ -184,7 +186,7 @@ class Replay:
         fresh: list[int] = []
         for k, tensor in enumerate(tensors):
             storage = self.storages[k]
-            if storage is None or tensor.uop is not self.uops[k] or storage.host is not self.hosts[k]:
+            if storage is None or tensor.uop is not self.uops[k] or storage.newest is not self.memories[k]:
                 fresh.append(k)
             elif tensor.generation is not None and tensor.generation != storage.generation:
                 storage.check(tensor)
@@ -201,19 +203,25 @@ class Replay:
             storages[k] = held
         self._check_aliases(storages)
         dims = self._read_sizes([s.shape if s is not None else () for s in storages])
-        hosts = [s.host if s is not None else None for s in storages]  # before anything is reallocated
+        memories = [self._brought(s) if s is not None else None for s in storages]  # before anything is reallocated
         for own in self.own:
             own.generation += 1
         if self.plan.executable is None or dims != self.dims:
-            self._prepare(hosts, dims)
+            self._prepare(memories, dims)
         else:
             for k in fresh:
-                host = hosts[k]
-                if host is not None and host is not self.hosts[k]:
-                    self.plan.rebind(self.tensors[k][1], host)
+                memory = memories[k]
+                if memory is not None and memory is not self.memories[k]:
+                    self.plan.rebind(self.tensors[k][1], memory)
         for k in fresh:
-            self.uops[k], self.storages[k], self.hosts[k] = tensors[k].uop, storages[k], hosts[k]
+            self.uops[k], self.storages[k], self.memories[k] = tensors[k].uop, storages[k], memories[k]
         self._take_turns()
+
+    def _brought(self, storage: Storage) -> Memory:
+        """The memory of an argument on the plan's device; what has to be allocated for it is told."""
+        if not storage.is_on(self.plan.device):
+            events.record("allocate", bytes=storage.nbytes)
+        return storage.on(self.plan.device)
 
     def _check_aliases(self, storages: Sequence[Storage | None]) -> None:
         for k in self.assigned:
@@ -255,52 +263,67 @@ class Replay:
                 raise ValueError(f"{user_line()}: {self.name}(): axis {axis} of {path} is {shapes[k][axis]}, but {told}")
         return dims
 
-    def _prepare(self, hosts: Sequence[np.ndarray[Any, Any] | None], dims: dict[str, int]) -> None:
+    def _prepare(self, memories: Sequence[Memory | None], dims: dict[str, int]) -> None:
         """Allocates what depends on the sizes and fixes every address."""
-        bound: dict[UOp, np.ndarray[Any, Any]] = {}
-        for (leaf, node), host in zip(self.tensors, hosts, strict=True):
-            bound[node] = host if host is not None else aligned_empty(1, leaf.dtype.numpy)
+        bound: dict[UOp, Memory] = {}
+        for (leaf, node), held in zip(self.tensors, memories, strict=True):
+            bound[node] = held if held is not None else allocate(self.plan.device, 1, leaf.dtype.numpy)
         for place, (leaf, node) in enumerate(self.numbers):
             dtype: DType = leaf.dtype
             bound[node] = self.block[place * _SLOT : place * _SLOT + dtype.itemsize].view(dtype.numpy)
         for node, array in self.arrays:
             bound[node] = array.reshape(-1)
         self.plan.executable = None  # until everything is there
-        self.plan.prepare(bound, dims)
+        self.plan.prepare(bound, dims, self.block)
         self.dims = dims
         self.own = [self.plan.storages[node] for node in self.outputs]
         for storage in self.own:
             storage.producer = f"{self.name}()"
-        self.spare = {k: a for k, a in self.spare.items() if a.size == self.own[k].host.size}
+        self.spare = {k: m for k, m in self.spare.items() if m.nbytes == self.own[k].newest.nbytes}
 
     def _take_turns(self) -> None:
         """An output whose buffer is bound as an argument is written to its other buffer."""
         for k, (storage, node) in enumerate(zip(self.own, self.outputs, strict=True)):
-            if any(host is storage.host for host in self.hosts):
+            if any(memory is storage.newest for memory in self.memories):
                 other = self.spare.pop(k, None)
                 if other is None:
-                    other = aligned_empty(storage.host.size, storage.host.dtype)
+                    other = allocate(self.plan.device, storage.count, storage.dtype)
                     events.record("allocate", bytes=other.nbytes)
-                self.spare[k] = storage.host
-                storage.host = other
+                self.spare[k] = storage.newest
+                storage.replace(self.plan.device, other, storage.shape)
                 self.plan.rebind(node, other)
 
     def prepare(self, values: Sequence[Any]) -> None:
         """Allocates for arguments of which some exist only as specs, unless it has happened; their memory is bound at the first call."""
         with self.lock:
             shapes = []
-            hosts: list[np.ndarray[Any, Any] | None] = []
+            memories: list[Memory | None] = []
             for tensor in values:
                 if isinstance(tensor, TensorSpec):
                     shapes.append(tuple(s.value if isinstance(s, Dim) else int(s) for s in tensor.shape))
-                    hosts.append(None)
+                    memories.append(None)
                 else:
                     realize([tensor])
                     shapes.append(tensor.uop.arg.storage.shape)
-                    hosts.append(tensor.uop.arg.storage.host)
+                    memories.append(self._brought(tensor.uop.arg.storage))
             dims = self._read_sizes(shapes)
             if self.plan.executable is None:
-                self._prepare(hosts, dims)
+                self._prepare(memories, dims)
+
+
+def _parameter_block(numbers: int, arrays: Sequence[tuple[Leaf, UOp]]) -> tuple[Array, list[tuple[UOp, Array]]]:
+    """One block of bytes for all parameters, which a device takes as a whole: the numbers, then the arrays, and views of these."""
+    sizes = [int(np.prod(leaf.shape, dtype=np.int64)) * leaf.dtype.itemsize for leaf, _ in arrays]
+    starts, end = [], max(1, numbers) * _SLOT
+    for size in sizes:
+        starts.append(-(-end // 64) * 64)
+        end = starts[-1] + size
+    block = aligned_empty(-(-end // 64) * 64, np.dtype(np.uint8))
+    block[:] = 0
+    return block, [
+        (node, block[start : start + size].view(leaf.dtype.numpy).reshape(leaf.shape))
+        for (leaf, node), start, size in zip(arrays, starts, sizes, strict=True)
+    ]
 
 
 def _fitting(value: Any, leaf: Leaf) -> Any:

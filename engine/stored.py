@@ -160,7 +160,7 @@ def store(
             if packed is None or any(leaf not in places for leaf in launch.leaves):
                 return
             slots = tuple(places[leaf] for leaf in launch.leaves)
-            launches.append((launch.name, pack_shape(launch.lanes), launch.workgroup, launch.reasons, slots, packed))
+            launches.append((launch.name, pack_shape(launch.lanes), launch.reasons, slots, packed))
         own, between = (tuple((b.dtype.name, pack_shape(b.shape)) for b in buffers) for buffers in (plan.outputs, plan.temporaries))
         chosen = tuple((r.output, r.argument) for r in results)
         overwritten = tuple(places[node][1] for node in assigned)
@@ -200,11 +200,11 @@ def _unpack(body: tuple[Any, ...], call: Call, device: Device) -> Stored | None:
     )
     leaves = {"argument": nodes, "output": outputs, "temporary": temporaries}
     launches = []
-    for name, lanes, workgroup, reasons, slots, program in packed:
+    for name, lanes, reasons, slots, program in packed:
         ready = device.unpack(program)
         if ready is None:
             return None
-        launches.append(Launch(name, unpack_shape(lanes), workgroup, reasons, tuple(leaves[kind][k] for kind, k in slots), ready))
+        launches.append(Launch(name, unpack_shape(lanes), reasons, tuple(leaves[kind][k] for kind, k in slots), ready))
     seconds = {"schedule": 0.0, "compile": sum(launch.program.seconds for launch in launches)}
     plan = Plan(device, launches, temporaries, outputs, seconds)
     results = [Result(output=output, argument=argument) for output, argument in chosen]

@@ -80,6 +80,10 @@ class Basis(NamedTuple):
         result: Vec3 = self.s * v.x + self.t * v.y + self.n * v.z
         return result
 
+    def to_local(self, v: Vec3) -> Vec3:
+        """A vector of the world in this basis."""
+        return Vec3(dot(self.s, v), dot(self.t, v), dot(self.n, v))
+
 
 def dot(a: Vec3, b: Vec3) -> Tensor:
     """Scalar product."""

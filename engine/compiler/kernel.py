@@ -106,6 +106,13 @@ class KernelBuffer:
         assert isinstance(arg, BufferArg)
         return arg.kind == "parameter"
 
+    @property
+    def can_share(self) -> bool:
+        """True for memory that was there before the plan began and is only read: it can share a binding with other such memory."""
+        arg = self.leaf.arg
+        assert isinstance(arg, BufferArg)
+        return not self.written and arg.kind in ("memory", "argument")
+
 
 @dataclass(eq=False)
 class Kernel:

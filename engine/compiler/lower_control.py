@@ -205,7 +205,7 @@ class Control(Core):
             for k, place in enumerate(places):
                 line = self.value(node, (*lanes, *map(constant, place)) if node.shape else ())
                 text, region, sequence = line.arg
-                self.effects.append(line.replace(arg=(text, region, sequence + k / len(places))))
+                self.effects.append(same_line(line.replace(arg=(text, region, sequence + k / len(places))), node))
             return
         instance = self._enter(node, lanes)
         if instance.region.condition is None and node.op != Op.SERIAL:
@@ -218,7 +218,7 @@ class Control(Core):
         for source in node.src:
             parts.append((yield source, index if source.shape else (), None, 0))
         text, region, sequence = node.arg
-        return UOp.new(Op.PRINT, None, tuple(parts), (text, self._region_number(region), sequence), ())
+        return same_line(UOp.new(Op.PRINT, None, tuple(parts), (text, self._region_number(region), sequence), ()), node)
 
     # ---- effects ----
 

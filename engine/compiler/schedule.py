@@ -317,7 +317,8 @@ class _Scheduler:
     def _check_limit(self, group: _Group, reached: list[UOp]) -> None:
         """A kernel that touches more buffers than the device binds is divided: by its stores, else by a cut inside."""
         limit = self.target.max_buffers
-        if len(group.item.bufs) <= limit:
+        needed = _bindings(group.item.kernel, self.target)
+        if needed <= limit:
             return
         together = [s.buffer for s in group.stores if s.buffer not in self.apart]
         if len(group.stores) > 1 and together:
@@ -333,7 +334,7 @@ class _Scheduler:
             if n.op in ELEMENTWISE and n.shape and not n.scope and n not in self.cuts and 1 < len(leaves[n]) < limit
         ]
         if not inside:
-            raise ValueError(f"{self.name}: a kernel needs {len(group.item.bufs)} buffers; {self.target.name} binds {limit}")
+            raise ValueError(f"{self.name}: a kernel needs {needed} buffers; {self.target.name} binds {limit}")
         self._cut(max(inside, key=lambda n: len(leaves[n])), f"a kernel binds at most {limit} buffers on {self.target.name}")
         raise _Again
 
@@ -373,6 +374,16 @@ class _Scheduler:
                 raise _Again
         self._take_detour(writing[0][1], "its old contents are wanted by kernels that cannot all run before")
         raise _Again
+
+
+def _bindings(kernel: Kernel, target: Target) -> int:
+    """Buffers that a device has to bind for a kernel: parameters lie in a block, some are read as textures, and what can share a binding
+    does where it must."""
+    apart = [b for b in kernel.buffers if not b.is_parameter]
+    readable = [b for b in apart if not b.written and b.dtype.bits <= 32][: target.max_textures]
+    own = [b for b in apart if b not in readable]
+    sharing = sum(b.can_share for b in own) if target.packs_read_only else 0
+    return len(own) - max(0, sharing - 1) if len(own) > target.max_buffers else len(own)
 
 
 def _sizes(shape: Shape) -> list[int | str]:

@@ -17,7 +17,7 @@ from typing import Any, cast
 import numpy as np
 
 from engine.frontend import trace
-from engine.frontend.storage import Storage
+from engine.frontend.storage import Buffer, Memory, Place, Storage
 from engine.frontend.trace import TraceError, user_line
 from engine.graph import dtypes
 from engine.graph.dtypes import DType, as_dtype, bool_, float32, int32
@@ -145,6 +145,46 @@ class Tensor:
         """The values, as a NumPy array of the same dtype and shape. Raises StaleTensorError for a result that a later call replaced."""
         self.realize()
         return self._storage().read(self)
+
+    @staticmethod
+    def over(array: np.ndarray[Any, Any], dims: Sequence[str] = ()) -> Tensor:
+        """A Tensor in memory of the caller's, who keeps it alive: kernels of the CPU that assign to it write there.
+
+        The array must be contiguous and begin at a multiple of 64 bytes; `dims` as for Tensor(). Raises ValueError.
+        """
+        if not array.flags.c_contiguous or array.ctypes.data % 64:
+            raise ValueError(f"{user_line()}: Tensor.over() wants a contiguous array that begins at a multiple of 64 bytes")
+        self = Tensor.__new__(Tensor)
+        self.generation = None
+        storage = Storage(array.reshape(-1), array.shape)
+        shape = (*(dim(name) for name in dims), *array.shape[len(dims) :])
+        self.uop = UOp.new(Op.BUFFER, as_dtype(array.dtype), (), BufferArg(storage.slot, shape, "memory", storage), shape)
+        return self
+
+    @staticmethod
+    def in_buffer(buffer: Buffer, place: Place, shape: Sequence[int], dtype: Any, dims: Sequence[str] = ()) -> Tensor:
+        """A Tensor in memory of a device that somebody else shares with it, its contents what they are; `dims` as for Tensor()."""
+        self = Tensor.__new__(Tensor)
+        self.generation = None
+        kind = as_dtype(dtype)
+        storage = Storage(None, tuple(shape), kind.numpy)
+        storage.replace(place, buffer, tuple(shape))
+        sizes = (*(dim(name) for name in dims), *shape[len(dims) :])
+        self.uop = UOp.new(Op.BUFFER, kind, (), BufferArg(storage.slot, sizes, "memory", storage), sizes)
+        return self
+
+    def buffer_on(self, device: Place) -> Memory:
+        """The memory of the contents on a device, brought there where it is not: what other users of that device's memory may read.
+
+        A NumPy array (flat) where kernels work on the host's memory. Raises StaleTensorError, MemoryError.
+        """
+        storage = self.realize()._storage()
+        storage.check(self)
+        return storage.on(device)
+
+    def read_into(self, array: np.ndarray[Any, Any]) -> None:
+        """Copies the values to a contiguous array of this dtype and size. Raises StaleTensorError, ValueError."""
+        self.realize()._storage().read_into(self, array)
 
     def _storage(self) -> Storage:
         assert self.uop.op == Op.BUFFER

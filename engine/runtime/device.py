@@ -1,60 +1,65 @@
-"""Devices: what runs kernels. The protocol, the list, the choice.
+"""Devices: what runs kernels, as the rest of the engine sees them.
 
-A `Device` compiles kernels and makes executables of whole plans; its memory is host memory as long as its backend computes on the
-host. The order of choice is that of speed; `CPU=1`, `REFERENCE=1` and so on force one. A device that cannot be used says in one
-line what is missing.
+A `Device` compiles kernels and makes executables of whole plans. Where its kernels work on the host's memory (`host_memory`), what a
+launch is given are NumPy arrays; elsewhere they are the device's own buffers, and only parameters stay arrays: views of one block of
+bytes, which a run takes along as a whole. Which device is taken is the business of `choice`.
 """
 
 from __future__ import annotations
 
-import os
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from engine.runtime import events
+from engine.frontend.storage import Buffer, Memory
 
 if TYPE_CHECKING:
     from engine.compiler.kernel import Kernel
     from engine.compiler.target import Target
     from engine.runtime.cache import Cache
 
-BACKENDS = ("cuda", "hip", "metal", "opencl", "opengl", "webgpu", "cpu", "reference")
-_FORCES = {
-    "CUDA": "cuda", "HIP": "hip", "METAL": "metal", "CL": "opencl", "GL": "opengl", "WEBGPU": "webgpu", "CPU": "cpu",
-    "REFERENCE": "reference",
-}  # fmt: skip
-
-
 class DeviceError(RuntimeError):
     """A device that cannot be used, with what is missing."""
 
 
 @dataclass(frozen=True)
-class DeviceStatus:
-    """One backend on this machine: `problem` is None where it is usable, else one line."""
+class Resources:
+    """What a compiled kernel takes: registers and bytes of spilled registers, of shared and private memory. None: not told."""
 
-    backend: str
-    name: str
-    problem: str | None
+    registers: int | None = None
+    spill_bytes: int | None = None
+    shared_bytes: int | None = None
+    private_bytes: int | None = None
+
+
+UNTOLD = Resources()
 
 
 @dataclass
 class LaunchRequest:
-    """One launch of a plan: a compiled kernel and the arrays of its buffers, in the order of its slots."""
+    """One launch of a plan: a compiled kernel and the memory of its buffers, in the order of its slots.
+
+    Memory is a flat NumPy array, or a Buffer of the device; that of a parameter is always an array, a view of the plan's block of them.
+    """
 
     program: Program
-    arrays: list[np.ndarray[Any, Any]]
+    arrays: list[Memory]
 
 
 class Program(Protocol):
-    """A compiled kernel. `cached`: its machine code was there already."""
+    """A compiled kernel. `cached`: its machine code was there already. `workgroup`: lanes of one, as the device runs it."""
 
     cached: bool
     seconds: float
+
+    @property
+    def workgroup(self) -> int: ...
+
+    @property
+    def resources(self) -> Resources:
+        """What the compiler says that a workgroup or lane takes."""
 
 
 class Executable(Protocol):
@@ -66,7 +71,7 @@ class Executable(Protocol):
     def resize(self, dims: dict[str, int]) -> None:
         """Adapts the launches to new values of the named sizes."""
 
-    def rebind(self, launch: int, slot: int, array: np.ndarray[Any, Any]) -> None:
+    def rebind(self, launch: int, slot: int, memory: Memory) -> None:
         """Points one buffer of a launch at other memory."""
 
     @property
@@ -81,10 +86,14 @@ class Device(Protocol):
     name: str
     driver: str
     software: bool
-    compute_units: int
     group_width: int
     memory_bytes: int | None
+    host_memory: bool
     target: Target
+
+    @property
+    def compute_units(self) -> int | None:
+        """Cores, or what the device calls such; None where it does not tell."""
 
     def compile(self, kernel: Kernel) -> Program:
         """Machine code of a kernel, from the disk cache where it is there."""
@@ -105,92 +114,11 @@ class Device(Protocol):
     def unpack(self, packed: tuple[Any, ...]) -> Program | None:
         """The kernel that `pack` took apart; None where its machine code is gone from the disk cache."""
 
-    def executable(self, launches: Sequence[LaunchRequest]) -> Executable:
-        """A plan of these launches."""
+    def allocate(self, nbytes: int) -> Buffer:
+        """Memory of the device's own, where it has any. Raises MemoryError, with the sizes in MiB."""
+
+    def executable(self, launches: Sequence[LaunchRequest], parameters: np.ndarray[Any, Any] | None) -> Executable:
+        """A plan of these launches. `parameters`: the block of bytes that the parameters' arrays are views of."""
 
     def close(self) -> None:
         """Ends threads and gives memory back."""
-
-
-def _cpu(**options: Any) -> Device:
-    from engine.runtime.devices.cpu import CpuDevice
-
-    return CpuDevice(**options)
-
-
-def _reference(**options: Any) -> Device:
-    from engine.runtime.devices.interpreter import ReferenceDevice
-
-    options.pop("threads", None)
-    options.setdefault("nan_check", events.checking())
-    return ReferenceDevice(**options)
-
-
-_MAKERS: dict[str, Callable[..., Device]] = {"cpu": _cpu, "reference": _reference}
-_default: Device | None = None
-_choosing = threading.Lock()
-
-
-def resolved(backend: str = "auto") -> str:
-    """The backend that a name stands for, before anything is opened.
-
-    Raises DeviceError for one that is unknown or not part of this version.
-    """
-    if backend == "auto":
-        backend = forced() or "cpu"
-    if backend not in BACKENDS:
-        raise DeviceError(f"there is no backend {backend!r}; there are {', '.join(BACKENDS)}")
-    if backend not in _MAKERS:
-        raise DeviceError(f"the {backend} backend is not part of this version; use --backend cpu")
-    return backend
-
-
-def open_device(backend: str = "auto", **options: Any) -> Device:
-    """A device of this backend. Options: `threads` (CPU), `group` (lanes of a group, for tests).
-
-    Raises DeviceError for a backend that is unknown, not part of this version, or unusable here.
-    """
-    device = _MAKERS[resolved(backend)](**options)
-    events.record("device", backend=device.backend, name=device.name, driver=device.driver, compute_units=device.compute_units)
-    return device
-
-
-def forced() -> str | None:
-    """The backend that the environment forces, None where it forces none."""
-    for variable, backend in _FORCES.items():
-        if os.environ.get(variable, "") not in ("", "0"):
-            return backend
-    return None
-
-
-def default_device() -> Device:
-    """The device that graphs run on when nobody names one; opened once."""
-    global _default
-    if _default is None:
-        with _choosing:
-            if _default is None:
-                _default = open_device()
-    return _default
-
-
-def set_default_device(device: Device | None) -> Device | None:
-    """Makes `device` the default (None: chosen again when needed); returns the one before."""
-    global _default
-    before, _default = _default, device
-    return before
-
-
-def devices() -> list[DeviceStatus]:
-    """Every backend, usable or why not."""
-    rows = []
-    for backend in BACKENDS:
-        if backend not in _MAKERS:
-            rows.append(DeviceStatus(backend, "", "not part of this version"))
-            continue
-        try:
-            device = open_device(backend)
-            rows.append(DeviceStatus(backend, device.name, None))
-            device.close()
-        except (DeviceError, ImportError, ValueError) as error:
-            rows.append(DeviceStatus(backend, "", str(error).splitlines()[0]))
-    return rows

@@ -14,7 +14,7 @@ from engine.frontend.storage import Storage
 from engine.frontend.tensor import Tensor, set_realizer
 from engine.frontend.trace import leaked, user_line
 from engine.graph.uop import BufferArg, Op, UOp, toposort
-from engine.runtime.device import default_device
+from engine.runtime.choice import default_device
 from engine.runtime.plan import make_plan
 
 
@@ -71,6 +71,7 @@ def realize(tensors: list[Tensor]) -> None:
         plan = make_plan(outputs, default_device(), "lazy")
         plan.prepare({}, dims)
         plan.run()
+        check_leaves(nodes)  # a call on another thread may have replaced what was being read
     except BaseException:
         for t in wanted:  # an assignment that failed leaves its tensor as it was
             t.uop = t.uop.src[0] if t.uop.op == Op.ASSIGN else t.uop
@@ -78,6 +79,7 @@ def realize(tensors: list[Tensor]) -> None:
     for t, (leaf, node) in zip(wanted, outputs, strict=True):
         if node.op == Op.ASSIGN:
             storage: Storage = leaf.arg.storage
+            storage.written(plan.device)
             storage.generation += 1
             t.generation = storage.generation if t.generation is not None else None
             t.uop = leaf if t.generation is None else memory(storage, leaf, t.generation)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine.frontend.storage import Storage, aligned_empty
+from engine.frontend.storage import Memory, Storage, allocate
 from engine.graph.uop import BufferArg, Shape, UOp, product, size_value
 from engine.runtime import events
 from engine.runtime.device import Device, Executable, LaunchRequest, Program
@@ -34,10 +34,14 @@ class Launch:
 
     name: str
     lanes: Shape
-    workgroup: int
     reasons: tuple[str, ...]
     leaves: tuple[UOp, ...]
     program: Program
+
+    @property
+    def workgroup(self) -> int:
+        """Lanes of a workgroup, as it is launched: a launch that failed for resources has fewer than it was compiled for."""
+        return self.program.workgroup
 
 
 @dataclass
@@ -51,9 +55,9 @@ class Plan:
     seconds: dict[str, float]
     items: list[ExecItem] = field(default_factory=list)
     storages: dict[UOp, Storage] = field(default_factory=dict)  # of the outputs
-    scratch: dict[UOp, np.ndarray[Any, Any]] = field(default_factory=dict)  # memory of the temporaries, some of it shared
+    scratch: dict[UOp, Memory] = field(default_factory=dict)  # memory of the temporaries, some of it shared
     scratch_bytes: int = 0
-    bound: dict[UOp, np.ndarray[Any, Any]] = field(default_factory=dict)
+    bound: dict[UOp, Memory] = field(default_factory=dict)
     executable: Executable | None = None
     dims: dict[str, int] | None = None
     uses: dict[UOp, list[tuple[int, int]]] = field(default_factory=dict)
@@ -63,25 +67,27 @@ class Plan:
             for slot, leaf in enumerate(launch.leaves):
                 self.uses.setdefault(leaf, []).append((number, slot))
 
-    def prepare(self, arrays: dict[UOp, np.ndarray[Any, Any]], dims: dict[str, int]) -> None:
-        """Allocates what depends on the sizes and fixes every address. `arrays`: memory of arguments and parameters."""
+    def prepare(self, bound: dict[UOp, Memory], dims: dict[str, int], parameters: np.ndarray[Any, Any] | None = None) -> None:
+        """Allocates what depends on the sizes and fixes every address.
+
+        bound: memory of arguments and parameters; parameters: the block of bytes that the latter are views of. Raises MemoryError.
+        """
         for leaf in self.outputs:
             shape = tuple(size_value(s, dims) for s in leaf.shape)
             known = self.storages.get(leaf)
             if known is not None and known.shape == shape:
                 continue
-            count = int(np.prod(shape, dtype=np.int64))
-            host = aligned_empty(count, leaf.dtype.numpy)
-            events.record("allocate", bytes=host.nbytes)
             if known is None:
-                self.storages[leaf] = Storage(host, shape)
+                known = self.storages[leaf] = Storage.empty(self.device, shape, leaf.dtype.numpy)
             else:
-                known.host, known.shape = host, shape
+                count = int(np.prod(shape, dtype=np.int64))
+                known.replace(self.device, allocate(self.device, count, leaf.dtype.numpy), shape)
+            events.record("allocate", bytes=known.nbytes)
         if dims != self.dims:
             self._place_temporaries(dims)
-        self.bound = dict(arrays)
-        requests = [LaunchRequest(launch.program, [self._array(leaf) for leaf in launch.leaves]) for launch in self.launches]
-        self.executable = self.device.executable(requests)
+        self.bound = dict(bound)
+        requests = [LaunchRequest(launch.program, [self._memory(leaf) for leaf in launch.leaves]) for launch in self.launches]
+        self.executable = self.device.executable(requests, parameters)
         self.executable.resize(dims)
         self.dims = dict(dims)
 
@@ -102,23 +108,26 @@ class Plan:
                 sizes.append(0)
             ends[at], sizes[at], piece[leaf] = max(spans[leaf]), max(sizes[at], size), at
         self.scratch_bytes = sum(sizes)
-        memory = [aligned_empty(size, np.dtype(np.uint8)) for size in sizes]
+        memory = [allocate(self.device, size, np.dtype(np.uint8)) for size in sizes]
         for leaf, at in piece.items():
-            self.scratch[leaf] = memory[at][: element_count(leaf, dims) * leaf.dtype.itemsize].view(leaf.dtype.numpy)
+            held = memory[at]
+            if self.device.host_memory:
+                held = held[: element_count(leaf, dims) * leaf.dtype.itemsize].view(leaf.dtype.numpy)
+            self.scratch[leaf] = held
         if memory:
             events.record("allocate", bytes=self.scratch_bytes)
 
-    def _array(self, leaf: UOp) -> np.ndarray[Any, Any]:
+    def _memory(self, leaf: UOp) -> Memory:
         if leaf in self.bound:
             return self.bound[leaf]
         if leaf in self.scratch:
             return self.scratch[leaf]
         if leaf in self.storages:
-            return self.storages[leaf].host
+            return self.storages[leaf].newest
         arg = leaf.arg
         assert isinstance(arg, BufferArg) and arg.storage is not None, f"no memory for {leaf!r}"
         storage: Storage = arg.storage
-        return storage.host
+        return storage.on(self.device)
 
     def run(self) -> None:
         """Runs all launches, to completion. `DEBUG=2` tells the time of each."""
@@ -133,17 +142,17 @@ class Plan:
         """Seconds that each kernel of the last run took; empty before the first."""
         return self.executable.seconds if self.executable is not None else []
 
-    def rebind(self, leaf: UOp, array: np.ndarray[Any, Any]) -> None:
+    def rebind(self, leaf: UOp, memory: Memory) -> None:
         """Other memory for an argument."""
         assert self.executable is not None
-        self.bound[leaf] = array
+        self.bound[leaf] = memory
         for launch, slot in self.uses.get(leaf, ()):
-            self.executable.rebind(launch, slot, array)
+            self.executable.rebind(launch, slot, memory)
 
     @property
     def bytes_allocated(self) -> int:
         """Bytes of the buffers that the plan owns."""
-        return sum(s.host.nbytes for s in self.storages.values()) + self.scratch_bytes
+        return sum(s.nbytes for s in self.storages.values()) + self.scratch_bytes
 
     @property
     def kernels(self) -> list[Kernel]:
@@ -188,7 +197,7 @@ def make_plan(
         if progress is not None:
             progress(f"compiling {kernel.name}", k / max(1, len(made.items)))
         leaves = tuple(buffer.leaf for buffer in kernel.buffers)
-        launches.append(Launch(kernel.name, kernel.lanes, kernel.workgroup, tuple(item.reasons), leaves, device.compile(kernel)))
+        launches.append(Launch(kernel.name, kernel.lanes, tuple(item.reasons), leaves, device.compile(kernel)))
     seconds = {"schedule": scheduled - started, "compile": time.perf_counter() - scheduled}
     own = [b for b, _ in outputs if b.arg.kind == "output"]
     return Plan(device, launches, made.temporaries, own, seconds, made.items)

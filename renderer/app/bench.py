@@ -23,6 +23,7 @@ from renderer.app.terminal import Progress
 
 if TYPE_CHECKING:
     from renderer.app.record import Record
+    from renderer.app.static import StaticSession
     from renderer.pipeline.session import KernelTime, Session
 
 ORBIT_STEP = 0.5  # degrees a frame
@@ -35,6 +36,7 @@ class BenchOptions:
     warmup: int
     orbit: bool
     image: Path | None
+    static: bool = False  # the shaders of shaders_ref/ in place of our kernels
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def run(options: FrameOptions, bench: BenchOptions) -> Record:
     Raises SceneError, ImageError, DeviceError, MemoryError.
     """
     with Progress(quiet=options.quiet) as progress:
-        opened = open_session(options, progress, spp_per_frame=options.spp)
+        opened = open_session(options, progress, spp_per_frame=options.spp, static=bench.static)
         frames = measure(opened.session, bench, progress)
 
         # Only now: what the report imports would otherwise stand before the first frame.
@@ -88,7 +90,7 @@ def run(options: FrameOptions, bench: BenchOptions) -> Record:
     return report.record_of(options, bench, opened, frames, diagnosis, picture)
 
 
-def measure(session: Session, bench: BenchOptions, progress: Progress) -> Frames:
+def measure(session: Session | StaticSession, bench: BenchOptions, progress: Progress) -> Frames:
     """Runs the warm-up frames, then the measured ones."""
     to_first_frame_s: float | None = None
     for index in range(bench.warmup):
@@ -127,7 +129,7 @@ def measure(session: Session, bench: BenchOptions, progress: Progress) -> Frames
     )
 
 
-def _draw(session: Session, turn: int | None) -> None:
+def _draw(session: Session | StaticSession, turn: int | None) -> None:
     if turn is not None:
         session.orbit(orbit_angle(turn))
     session.frame()

@@ -39,6 +39,7 @@ EXIT_CODES = (
     ("renderer.scene.model", "SceneError", BAD_INPUT),
     ("renderer.scene.images", "ImageError", BAD_INPUT),
     ("renderer.app.record", "RecordError", BAD_INPUT),
+    ("renderer.app.viewer.window", "DisplayError", NO_DEVICE),
     ("engine", "DeviceError", NO_DEVICE),
 )
 
@@ -87,6 +88,17 @@ def percentage(text: str) -> float:
     return value
 
 
+def seconds(text: str) -> float:
+    """A type of argument: a time, more than nothing."""
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number") from None
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be more than 0 seconds, not {text}")
+    return value
+
+
 def workgroup(text: str) -> int | None:
     """A type of argument: lanes a workgroup, None for auto."""
     return None if text == "auto" else integer(1)(text)
@@ -120,10 +132,18 @@ def parser() -> Parser:
         added.set_defaults(function=function)
         return added
 
+    view = command("view", run_view, "the viewer")
+    _frame_options(view, spp=1, spp_text="samples a pixel in a frame")
+    view.add_argument("--record", type=Path, metavar="FILE.json", help="write at exit what happened")
+    view.add_argument("--exit-after", type=seconds, metavar="SECONDS", help="end by itself")
+    view.add_argument("--screenshot", type=Path, metavar="FILE.png", help="write the picture at exit")
+    view.add_argument("--material", type=Path, metavar="FILE.py", help="a shading module in place of the built-in one")
+
     bench = command("bench", run_bench, "frames without a window, and figures")
     _frame_options(bench, spp=1, spp_text="samples a pixel in a frame")
     bench.add_argument("--frames", type=integer(1), default=120, metavar="N", help="measured frames")
     bench.add_argument("--warmup", type=integer(0), default=10, metavar="N", help="frames before the measured ones")
+    bench.add_argument("--static", action="store_true", help="the hand-written shaders of shaders_ref/ instead, on OpenGL")
     bench.add_argument("--orbit", action="store_true", help="turn the camera, 0.5 degrees a frame, 10 either way")
     bench.add_argument("--json", metavar="FILE|-", help="write the record here; -: to standard output, no table")
     bench.add_argument("--image", type=Path, metavar="FILE", help=f"write the picture here ({' '.join(PICTURES)})")
@@ -193,16 +213,36 @@ def _frame_options_of(arguments: argparse.Namespace) -> FrameOptions:
     )
 
 
+def run_view(arguments: argparse.Namespace) -> int:
+    if arguments.record is not None:
+        check_output(arguments.record, "--record")
+    if arguments.screenshot is not None:
+        check_output(arguments.screenshot, "--screenshot", (".png",))
+
+    from renderer.app.viewer import window
+
+    glfw = window.load_glfw()  # said before anything is loaded
+
+    from renderer.app.viewer import app
+
+    options = app.ViewOptions(
+        _frame_options_of(arguments), arguments.record, arguments.exit_after, arguments.screenshot, arguments.material
+    )
+    return app.run(options, glfw)
+
+
 def run_bench(arguments: argparse.Namespace) -> int:
     target = None if arguments.json in (None, "-") else Path(arguments.json)
     if target is not None:
         check_output(target, "--json")
     if arguments.image is not None:
         check_output(arguments.image, "--image", PICTURES)
+    if arguments.static and arguments.backend not in ("auto", "opengl"):
+        raise UsageError(f"--static: the hand-written shaders run on OpenGL alone; take --backend {arguments.backend} away")
 
     from renderer.app import bench
 
-    options = bench.BenchOptions(arguments.frames, arguments.warmup, arguments.orbit, arguments.image)
+    options = bench.BenchOptions(arguments.frames, arguments.warmup, arguments.orbit, arguments.image, arguments.static)
     result = bench.run(_frame_options_of(arguments), options)
 
     from renderer.app import record

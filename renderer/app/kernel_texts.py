@@ -17,68 +17,24 @@ from typing import Any
 
 from engine import Jitted, Tensor, jit
 from engine.bench import GRAPHS, inputs
-from engine.compiler.emit.llvm import emit
-from engine.compiler.kernel import Kernel
-from engine.compiler.print import text
-from engine.compiler.target import Target
-from engine.runtime.cache import Cache
+from engine.inspect.paper import Paper
 from renderer.pipeline.camera import camera_data
-from renderer.pipeline.film import Film
-from renderer.pipeline.frame import FrameSettings, make_frame
+from renderer.pipeline.film import Films
+from renderer.pipeline.frame import FrameSettings, Numbers, make_frame
 from renderer.pipeline.session import pick_camera
-from renderer.scene.gltf import load
+from renderer.scene.importers import load
 from renderer.scene.upload import upload
 
 WIDTHS = (16, 8, 4)
 SCENES = ("cornell", "gallery")
-DEPTH = 4
 SIZE = (1280, 720)
-
-
-class Nothing:
-    """What `Paper` makes of a kernel."""
-
-    cached, seconds = False, 0.0
-
-
-class Paper:
-    """A CPU of any width that runs nothing: it is there for the text of its kernels."""
-
-    backend, name, driver, software = "paper", "paper", "", True
-    compute_units = 1
-    memory_bytes: int | None = None
-
-    def __init__(self, width: int) -> None:
-        self.group_width, self.cache = width, Cache(None)
-        self.target = Target("cpu", group=width)
-
-    def compile(self, kernel: Kernel) -> Nothing:
-        return Nothing()
-
-    def source(self, kernel: Kernel) -> str:
-        return emit(kernel, self.group_width)
-
-    def identity(self) -> tuple[Any, ...]:
-        return (self.backend, self.group_width)
-
-    def pack(self, program: Any) -> None:
-        return None
-
-    def unpack(self, packed: tuple[Any, ...]) -> None:
-        return None
-
-    def executable(self, launches: Sequence[Any]) -> Any:
-        raise NotImplementedError("paper runs nothing")
-
-    def close(self) -> None:
-        """There is nothing to give back."""
 
 
 def texts_of(name: str, function: Jitted, device: Paper, arguments: Sequence[Any]) -> Iterator[tuple[str, str]]:
     """Two texts of each kernel: as the compiler has lowered it, and as the emitter writes it."""
     for k, kernel in enumerate(function.plan_of(*arguments).kernels):
         place = f"{name}, kernel {k}, {device.group_width} lanes"
-        yield f"{place}: kernel", text(kernel)
+        yield f"{place}: kernel", device.lowered(kernel)
         yield f"{place}: LLVM IR", device.source(kernel)
 
 
@@ -94,9 +50,9 @@ def frame(path: Path, device: Paper) -> Iterator[tuple[str, str]]:
     """The kernels of a scene's frame."""
     scene = load(path)
     width, height = SIZE
-    data, film = upload(scene, group=device.group_width).data, Film.empty(height, width)
+    data, (film, picture) = upload(scene, group=device.group_width).data, Films().of(width, height)
     view = camera_data(pick_camera(scene, None), width, height)
-    yield from texts_of(path.stem, make_frame(device), device, [data, film, view, 0, 0, False, 1.0, FrameSettings(1, DEPTH)])
+    yield from texts_of(path.stem, make_frame(device), device, [data, film, picture, view, Numbers(), FrameSettings()])
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from renderer.app.host import seconds_since_start
 from renderer.app.terminal import Progress, say
 
 if TYPE_CHECKING:
+    from renderer.app.static import StaticSession
     from renderer.pipeline.session import Session
     from renderer.scene.model import Scene
 
@@ -52,14 +54,14 @@ class Opened:
     """A scene on a device, and the seconds it took to get there; `imported_s` counts from the start of the process."""
 
     scene: Scene
-    session: Session
+    session: Session | StaticSession
     imported_s: float
     load_s: float
 
 
 def load_scene(path: Path, *, strict: bool, quiet: bool) -> Scene:
     """Loads a scene file; the importer's warnings go to standard error, a line each. Raises SceneError."""
-    from renderer.scene.gltf import load
+    from renderer.scene.importers import load
 
     return load(path, strict=strict, warn=ignore if quiet else warn)
 
@@ -73,20 +75,28 @@ def ignore(message: str) -> None:
     """What `--quiet` does with a warning."""
 
 
-def open_session(options: FrameOptions, progress: Progress, *, spp_per_frame: int) -> Opened:
-    """Loads the scene, builds its tree, uploads and compiles. Raises SceneError, DeviceError or MemoryError."""
+def open_session(options: FrameOptions, progress: Progress, *, spp_per_frame: int, static: bool = False) -> Opened:
+    """Loads the scene, builds its tree, uploads and compiles; `static`: the shaders of shaders_ref/ in place of our kernels.
+
+    Raises UsageError, SceneError, DeviceError or MemoryError.
+    """
     gc.disable()  # nothing of what is imported and loaded is garbage, and the collector would walk it again and again
     try:
-        return _open_session(options, progress, spp_per_frame)
+        return _open_session(options, progress, spp_per_frame, _static_session if static else _session)
     finally:
         gc.enable()
 
 
-def _open_session(options: FrameOptions, progress: Progress, spp_per_frame: int) -> Opened:
-    import renderer.scene.gltf  # noqa: F401 - imported here so that `imported_s` has it
+def _open_session(
+    options: FrameOptions,
+    progress: Progress,
+    spp_per_frame: int,
+    make: Callable[[Scene, FrameOptions, int, Progress], Session | StaticSession],
+) -> Opened:
+    import renderer.pipeline.session
+    import renderer.scene.gltf  # noqa: F401 - both are imported here so that `imported_s` has them
     from engine.runtime import events
-    from engine.runtime.device import resolved
-    from renderer.pipeline.session import Session
+    from engine.runtime.choice import resolved
 
     imported_s = seconds_since_start()
     heard = ignore if options.quiet else warn
@@ -96,12 +106,18 @@ def _open_session(options: FrameOptions, progress: Progress, spp_per_frame: int)
     progress("loading", 0.0)
     scene = load_scene(options.scene, strict=options.strict, quiet=options.quiet)
     load_s = time.perf_counter() - started
-    session = Session(
+    return Opened(scene, make(scene, options, spp_per_frame, progress), imported_s, load_s)
+
+
+def _session(scene: Scene, options: FrameOptions, spp: int, progress: Progress) -> Session:
+    from renderer.pipeline.session import Session
+
+    return Session(
         scene,
         width=options.width,
         height=options.height,
         backend=options.backend,
-        spp=spp_per_frame,
+        spp=spp,
         depth=options.depth,
         seed=options.seed,
         camera=options.camera,
@@ -109,7 +125,22 @@ def _open_session(options: FrameOptions, progress: Progress, spp_per_frame: int)
         threads=options.threads,
         progress=progress,
     )
-    return Opened(scene, session, imported_s, load_s)
+
+
+def _static_session(scene: Scene, options: FrameOptions, spp: int, progress: Progress) -> StaticSession:
+    from renderer.app.static import StaticSession
+
+    return StaticSession(
+        scene,
+        width=options.width,
+        height=options.height,
+        spp=spp,
+        depth=options.depth,
+        seed=options.seed,
+        camera=options.camera,
+        workgroup=options.workgroup,
+        progress=progress,
+    )
 
 
 def check_output(path: Path, option: str, suffixes: tuple[str, ...] | None = None) -> None:

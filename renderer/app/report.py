@@ -14,12 +14,13 @@ from renderer.app import host, record
 if TYPE_CHECKING:
     from renderer.app.bench import BenchOptions, Diagnosis, Frames
     from renderer.app.opening import FrameOptions, Opened
-    from renderer.pipeline.session import Session
+    from renderer.app.static import StaticSession
+    from renderer.pipeline.session import DeviceFacts, Session
 
 NOISY = 1.25  # p95 over median above which the figures are flagged
 
 
-def picture(session: Session, path: Path | None) -> record.Image:
+def picture(session: Session | StaticSession, path: Path | None) -> record.Image:
     """The accumulated picture's figures; the picture is written to `path` where there is one. Raises ImageError."""
     linear, rgba = session.mean(), session.rgba()
     if path is not None:
@@ -72,15 +73,7 @@ def record_of(
             workgroup=options.workgroup,
             threads=options.threads,
         ),
-        device=record.Device(
-            backend=device.backend,
-            name=device.name,
-            driver=device.driver,
-            compute_units=device.compute_units,
-            group_width=device.group_width,
-            memory_bytes=device.memory_bytes,
-            software=device.software,
-        ),
+        device=device_of(device),
         host=record.Host(
             os=platform.platform(), cpu=host.cpu_name(), cores=host.usable_cores(), python=platform.python_version()
         ),
@@ -127,6 +120,19 @@ def record_of(
         flags=record.Flags(
             software=device.software, noisy=frame_ms.p95 > NOISY * frame_ms.median, vsync_limited=False
         ),
+    )
+
+
+def device_of(facts: DeviceFacts) -> record.Device:
+    """The device a session runs on, as a record tells of it."""
+    return record.Device(
+        backend=facts.backend,
+        name=facts.name,
+        driver=facts.driver,
+        compute_units=facts.compute_units,
+        group_width=facts.group_width,
+        memory_bytes=facts.memory_bytes,
+        software=facts.software,
     )
 
 

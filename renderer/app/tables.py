@@ -122,9 +122,8 @@ def print_devices(devices: Iterable[DeviceStatus]) -> None:
     """Every backend, with its device or with what it lacks."""
     table = _table("backend", "usable", "device, or what is missing")
     for device in devices:
-        usable = device.problem is None
-        said = device.name if usable else device.problem
-        table.add_row(device.backend, "yes" if usable else "no", escape(said or ""))
+        usable = "no" if device.problem is not None else "software" if device.software else "yes"
+        table.add_row(device.backend, usable, escape(device.problem or device.name))
     _console().print(table)
 
 

@@ -1,4 +1,4 @@
-"""What both forms of traversal share: hits, reciprocal directions, and when a triangle is hit.
+"""What all forms of traversal share: hits, boxes, pairs of triangles, and when a triangle is hit.
 
 No ray passes between triangles that share an edge or a vertex (Woop, Benthin and Wald, "Watertight Ray/Triangle Intersection", JCGT
 2013). Space is sheared along the ray, so that it becomes a point, the origin of a plane, and vertices become points of that plane, the
@@ -12,14 +12,15 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from engine import Tensor, where
-from renderer.vec import Vec3
+from renderer.vec import Ray, Vec3, dot, greater, lesser
 
 NOTHING = -1  # `Hit.slot` where a ray hits nothing
 DONE = 2**31 - 1  # no node: what lies below the first entry of a stack, and more than any distance's bits
 
 
 class Hit(NamedTuple):
-    """Nearest hit: `t` in units of the ray's direction, `slot` = leaf * slots + place in the leaf, NOTHING where there is none."""
+    """Nearest hit: `t` in units of the ray's direction; `slot`: the place of the triangle in the tree, which knows its number
+    (`triangle`), NOTHING where there is none."""
 
     t: Any
     slot: Any
@@ -37,3 +38,107 @@ def covered(a: Any, b: Any, c: Any) -> Tensor:
     ca, ac = c.x * a.y, c.y * a.x
     covered: Tensor = ((ab >= ba) & (bc >= cb) & (ca >= ac)) | ((ab <= ba) & (bc <= cb) & (ca <= ac))
     return covered
+
+
+# ---- Boxes ----
+
+
+def approached(box: Any, ray: Ray) -> Ray:
+    """The ray moved forward to where it enters a box (`box[k, axis]`: low corner, high corner), if it begins outside. Distances count from
+    the new origin."""
+    inverse = inverse_of(ray.direction)
+    low, high = (Vec3(*(box[k, axis] for axis in range(3))) for k in range(2))
+    one, other = (low - ray.origin) * inverse, (high - ray.origin) * inverse
+    near = greater(greater(lesser(one.x, other.x), lesser(one.y, other.y)), lesser(one.z, other.z))
+    far = lesser(lesser(greater(one.x, other.x), greater(one.y, other.y)), greater(one.z, other.z))
+    return Ray(ray.at(where((near > 0) & (near <= far), near, 0.0)), ray.direction)
+
+
+def entered(low: Vec3, high: Vec3, inverse: Vec3, shifted: Vec3, t: Tensor) -> tuple[Tensor, Tensor]:
+    """Whether each lane's ray enters a box before t, and where. `inverse`: 1 / direction; `shifted`: origin / direction."""
+    x0, x1 = low.x * inverse.x - shifted.x, high.x * inverse.x - shifted.x
+    y0, y1 = low.y * inverse.y - shifted.y, high.y * inverse.y - shifted.y
+    z0, z1 = low.z * inverse.z - shifted.z, high.z * inverse.z - shifted.z
+    near = greater(greater(lesser(x0, x1), lesser(y0, y1)), greater(lesser(z0, z1), 0.0))
+    far = lesser(lesser(greater(x0, x1), greater(y0, y1)), lesser(greater(z0, z1), t))
+    return near <= far, near
+
+
+# ---- Pairs of triangles ----
+
+
+class Plane(NamedTuple):
+    """A ray and the two axes, across it, of its sheared plane."""
+
+    ray: Ray
+    x: Vec3
+    y: Vec3
+
+
+class Point(NamedTuple):
+    """A point of a sheared plane."""
+
+    x: Tensor
+    y: Tensor
+
+
+class Pair(NamedTuple):
+    """Two triangles (p, q, r) and (p, r, s) of a leaf, and the normals of both."""
+
+    p: Vec3
+    q: Vec3
+    r: Vec3
+    s: Vec3
+    first: Vec3
+    second: Vec3
+
+
+def plane_of(ray: Ray) -> Plane:
+    """The sheared plane of each lane's ray: two axes of space stay, the one that the ray runs along most goes."""
+    d = ray.direction
+    ax, ay, az = d.x.abs(), d.y.abs(), d.z.abs()
+    x_main, y_main = (ax >= ay) & (ax >= az), ay >= az
+    scale = -1.0 / where(x_main, d.x, where(y_main, d.y, d.z))
+    x = Vec3(
+        where(x_main, d.y * scale, where(y_main, 0.0, 1.0)),
+        where(x_main, 1.0, where(y_main, d.z * scale, 0.0)),
+        where(x_main, 0.0, where(y_main, 1.0, d.x * scale)),
+    )
+    y = Vec3(
+        where(x_main, d.z * scale, where(y_main, 1.0, 0.0)),
+        where(x_main, 0.0, where(y_main, d.x * scale, 1.0)),
+        where(x_main, 1.0, where(y_main, 0.0, d.y * scale)),
+    )
+    return Plane(ray, x, y)
+
+
+def covered_pair(plane: Plane, pair: Pair) -> tuple[Tensor, Tensor]:
+    """Whether each lane's ray goes through the first, through the second triangle of a pair (see the head of the file)."""
+    x, y = dot(plane.ray.origin, plane.x), dot(plane.ray.origin, plane.y)
+
+    def along(v: Vec3, axis: Vec3, start: Tensor) -> Tensor:
+        """v along the axis, from `start`. Every sum has one product: of two, compilers may fuse either, and would place one vertex
+        differently in two triangles."""
+        place: Tensor = v.x * axis.x + (v.y * axis.y + (v.z * axis.z - start))
+        return place
+
+    def project(v: Vec3) -> Point:
+        return Point(along(v, plane.x, x), along(v, plane.y, y))
+
+    p, q, r, s = (project(v) for v in pair[:4])
+
+    def sides(a: Point, b: Point) -> tuple[Tensor, Tensor]:
+        """Whether the origin lies left of, right of an edge (both on it)."""
+        one, other = a.x * b.y, a.y * b.x
+        return one >= other, one <= other
+
+    pq, qr, rs, sp = sides(p, q), sides(q, r), sides(r, s), sides(s, p)
+    rp, pr = sides(r, p), sides(p, r)
+    first = (pq[0] & qr[0] & rp[0]) | (pq[1] & qr[1] & rp[1])
+    second = (pr[0] & rs[0] & sp[0]) | (pr[1] & rs[1] & sp[1])
+    return first, second
+
+
+def distance_to(ray: Ray, point: Vec3, normal: Vec3) -> Tensor:
+    """Where each lane's ray meets a plane."""
+    return dot(point - ray.origin, normal) / dot(normal, ray.direction)

@@ -9,45 +9,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from engine import LocalArray, Tensor, cond, for_loop, group, local_array, where, while_loop
-from renderer.bvh.intersect import DONE, NOTHING, Hit, covered, inverse_of
-from renderer.vec import Ray, Vec3, cross, dot, greater, lesser
+from renderer.bvh.intersect import (
+    DONE,
+    NOTHING,
+    Hit,
+    Pair,
+    Plane,
+    Point,
+    covered,
+    covered_pair,
+    distance_to,
+    entered,
+    inverse_of,
+    plane_of,
+)
+from renderer.vec import Ray, Vec3, cross, dot
 
 if TYPE_CHECKING:
     from renderer.bvh.traverse import DeviceBVH
-
-
-class _Plane(NamedTuple):
-    """A ray and the two axes, across it, of its sheared plane."""
-
-    ray: Ray
-    x: Vec3
-    y: Vec3
-
-
-class _Point(NamedTuple):
-    """A point of a sheared plane."""
-
-    x: Tensor
-    y: Tensor
-
-
-def _plane(ray: Ray) -> _Plane:
-    """The sheared plane of each lane's ray: two axes of space stay, the one that the ray runs along most goes."""
-    d = ray.direction
-    ax, ay, az = d.x.abs(), d.y.abs(), d.z.abs()
-    x_main, y_main = (ax >= ay) & (ax >= az), ay >= az
-    scale = -1.0 / where(x_main, d.x, where(y_main, d.y, d.z))
-    x = Vec3(
-        where(x_main, d.y * scale, where(y_main, 0.0, 1.0)),
-        where(x_main, 1.0, where(y_main, d.z * scale, 0.0)),
-        where(x_main, 0.0, where(y_main, 1.0, d.x * scale)),
-    )
-    y = Vec3(
-        where(x_main, d.z * scale, where(y_main, 1.0, 0.0)),
-        where(x_main, 0.0, where(y_main, d.x * scale, 1.0)),
-        where(x_main, 1.0, where(y_main, 0.0, d.y * scale)),
-    )
-    return _Plane(ray, x, y)
 
 
 class _Test(NamedTuple):
@@ -55,11 +34,11 @@ class _Test(NamedTuple):
     t: Tensor
 
 
-def _triangle(plane: _Plane, v0: Vec3, v1: Vec3, v2: Vec3) -> _Test:
+def _triangle(plane: Plane, v0: Vec3, v1: Vec3, v2: Vec3) -> _Test:
     """Each lane's ray against one triangle."""
 
-    def project(v: Vec3) -> _Point:
-        return _Point(dot(v, plane.x), dot(v, plane.y))
+    def project(v: Vec3) -> Point:
+        return Point(dot(v, plane.x), dot(v, plane.y))
 
     origin, direction = plane.ray
     a, b, c = v0 - origin, v1 - origin, v2 - origin
@@ -74,76 +53,35 @@ def _leaf_triangle(bvh: DeviceBVH, leaf: Tensor, i: Any) -> tuple[Vec3, Vec3, Ve
     return Vec3(*c[0:3]), Vec3(*c[3:6]), Vec3(*c[6:9])
 
 
-class _Pair(NamedTuple):
-    """Two triangles (p, q, r) and (p, r, s) of a leaf, one for the whole group; normals of both."""
-
-    p: Vec3
-    q: Vec3
-    r: Vec3
-    s: Vec3
-    first: Vec3
-    second: Vec3
-
-
-def _leaf_pair(bvh: DeviceBVH, leaf: Tensor, i: Any) -> _Pair:
+def _leaf_pair(bvh: DeviceBVH, leaf: Tensor, i: Any) -> Pair:
+    """Pair i of a leaf (one for the whole group)."""
     c = [bvh.leaf[leaf, i, k] for k in range(18)]
-    return _Pair(*(Vec3(*c[k : k + 3]) for k in range(0, 18, 3)))
-
-
-def _covered_pair(plane: _Plane, pair: _Pair) -> tuple[Tensor, Tensor]:
-    """Whether each lane's ray goes through the first, through the second triangle of a pair (see `intersect`)."""
-    x, y = dot(plane.ray.origin, plane.x), dot(plane.ray.origin, plane.y)
-
-    def project(v: Vec3) -> _Point:
-        return _Point(dot(v, plane.x) - x, dot(v, plane.y) - y)
-
-    p, q, r, s = (project(v) for v in pair[:4])
-
-    def sides(a: _Point, b: _Point) -> tuple[Tensor, Tensor]:
-        """Whether the origin lies left of, right of an edge (both on it)."""
-        one, other = a.x * b.y, a.y * b.x
-        return one >= other, one <= other
-
-    pq, qr, rs, sp = sides(p, q), sides(q, r), sides(r, s), sides(s, p)
-    rp, pr = sides(r, p), sides(p, r)
-    first = (pq[0] & qr[0] & rp[0]) | (pq[1] & qr[1] & rp[1])
-    second = (pr[0] & rs[0] & sp[0]) | (pr[1] & rs[1] & sp[1])
-    return first, second
-
-
-def _distance(ray: Ray, point: Vec3, normal: Vec3) -> Tensor:
-    """Where each lane's ray meets a plane."""
-    return dot(point - ray.origin, normal) / dot(normal, ray.direction)
+    return Pair(*(Vec3(*c[k : k + 3]) for k in range(0, 18, 3)))
 
 
 def _child(bvh: DeviceBVH, node: Tensor, k: Any, inverse: Vec3, shifted: Vec3, t: Tensor) -> tuple[Tensor, Tensor]:
     """Whether each lane enters child k, and where."""
     plane = [bvh.bounds[node, row, k] for row in range(6)]
-    x0, x1 = plane[0] * inverse.x - shifted.x, plane[3] * inverse.x - shifted.x
-    y0, y1 = plane[1] * inverse.y - shifted.y, plane[4] * inverse.y - shifted.y
-    z0, z1 = plane[2] * inverse.z - shifted.z, plane[5] * inverse.z - shifted.z
-    near = greater(greater(lesser(x0, x1), lesser(y0, y1)), greater(lesser(z0, z1), 0.0))
-    far = lesser(lesser(greater(x0, x1), greater(y0, y1)), lesser(greater(z0, z1), t))
-    return near <= far, near
+    return entered(Vec3(*plane[:3]), Vec3(*plane[3:]), inverse, shifted, t)
 
 
-def _closest_pair(bvh: DeviceBVH, plane: _Plane, leaf: Tensor, t: Tensor, slot: Tensor) -> tuple[Tensor, Tensor]:
+def _closest_pair(bvh: DeviceBVH, plane: Plane, leaf: Tensor, t: Tensor, slot: Tensor) -> tuple[Tensor, Tensor]:
     """The nearest hit among a leaf's pairs and what is known."""
     ray = plane.ray
 
     def test(i: Tensor, t: Tensor, slot: Tensor) -> Any:
         pair = _leaf_pair(bvh, leaf, i)
-        first, second = _covered_pair(plane, pair)
+        first, second = covered_pair(plane, pair)
 
         def nearest() -> tuple[Tensor, Tensor]:
             here = leaf * bvh.leaf_size + i * 2
-            one = _distance(ray, pair.p, pair.first)
+            one = distance_to(ray, pair.p, pair.first)
             if bvh.flat:
                 nearer = (one > 0) & (one < t)
                 found = where(first, here, here + 1)
                 nearer = nearer & (first | second)
                 return where(nearer, one, t), where(nearer, found, slot)
-            two = _distance(ray, pair.p, pair.second)
+            two = distance_to(ray, pair.p, pair.second)
             nearer = first & (one > 0) & (one < t)
             t1, slot1 = where(nearer, one, t), where(nearer, here, slot)
             nearer = second & (two > 0) & (two < t1)
@@ -163,7 +101,7 @@ def closest_packet(bvh: DeviceBVH, ray: Ray, t_max: Any) -> Hit:
     """
     inverse = inverse_of(ray.direction)
     shifted = ray.origin * inverse
-    plane = _plane(ray)
+    plane = plane_of(ray)
     upwards = [group.count(c > 0) * 2 >= group.count(c == c) for c in ray.direction]
     ahead = where(upwards[0], 1, 0) | where(upwards[1], 2, 0) | where(upwards[2], 4, 0)  # bit k: most rays run up axis k
 
@@ -202,7 +140,7 @@ def any_packet(bvh: DeviceBVH, ray: Ray, t_max: Any) -> Tensor:
     """Whether anything is hit, the group together, in a small tree with pairs in its leaves; it stops when every lane knows."""
     inverse = inverse_of(ray.direction)
     shifted = ray.origin * inverse
-    plane = _plane(ray)
+    plane = plane_of(ray)
 
     def running(top: Tensor, nodes: LocalArray, reach: Tensor) -> Tensor:
         return (top >= 0) & group.any(reach > 0)
@@ -224,13 +162,13 @@ def any_packet(bvh: DeviceBVH, ray: Ray, t_max: Any) -> Tensor:
 
             def test(i: Tensor, reach: Tensor) -> Tensor:
                 pair = _leaf_pair(bvh, number, i)
-                first, second = _covered_pair(plane, pair)
+                first, second = covered_pair(plane, pair)
 
                 def met() -> Tensor:
-                    one = _distance(ray, pair.p, pair.first)
+                    one = distance_to(ray, pair.p, pair.first)
                     if bvh.flat:
                         return where((first | second) & (one > 0) & (one < reach), -1.0, reach)
-                    two = _distance(ray, pair.p, pair.second)
+                    two = distance_to(ray, pair.p, pair.second)
                     hit = (first & (one > 0) & (one < reach)) | (second & (two > 0) & (two < reach))
                     return where(hit, -1.0, reach)
 
@@ -255,7 +193,7 @@ def closest_alike(bvh: DeviceBVH, ray: Ray, t_max: Any) -> Hit:
     """
     inverse = inverse_of(ray.direction)
     shifted = ray.origin * inverse
-    plane = _plane(ray)
+    plane = plane_of(ray)
 
     def pop(nodes: LocalArray, nears: LocalArray, top: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
         """The next entry that is not behind every lane's hit."""

@@ -22,9 +22,9 @@ _Corners = NDArray[np.float32]
 
 
 class Pairs(NamedTuple):
-    """`rows`: float32[leaves, most, 18]; `number`: int32[leaves], pairs; `triangle`: int32[leaves, most, 2], -1 where there is none.
+    """`rows`: float32[leaves, 2, 18]; `number`: int32[leaves], pairs; `triangle`: int32[leaves, 2, 2], -1 where there is none.
 
-    most: 1 or 2. flat: the two triangles of every pair lie in one plane, as far as their coordinates can tell.
+    flat: the two triangles of every pair lie in one plane, as far as their coordinates can tell.
     """
 
     rows: NDArray[np.float32]
@@ -33,8 +33,9 @@ class Pairs(NamedTuple):
     flat: bool
 
 
-def pair_leaves(bvh: WideBVH, triangles: _Corners) -> Pairs:
-    """The pairs of each leaf of `bvh`, whose leaves have two triangles at most, over `triangles` (float32[n, 3, 3])."""
+def pair_leaves(bvh: WideBVH, triangles: _Corners, flat: bool | None = None) -> Pairs:
+    """The pairs of each leaf of `bvh`, whose leaves have two triangles at most, over `triangles` (float32[n, 3, 3]). `flat`: whether only
+    flat pairs are made (None: where most of them are)."""
     members = bvh.leaf_triangle[:, :LEAF]
     one = triangles[np.maximum(members[:, 0], 0)]
     two = triangles[np.maximum(members[:, -1], 0)]
@@ -42,20 +43,19 @@ def pair_leaves(bvh: WideBVH, triangles: _Corners) -> Pairs:
     corners, shared = _corners(one, two)
     shared &= full
     even = shared & _is_flat(corners)
-    alone = 2 * int((full & ~shared).sum()) + int((~full).sum())
-    flat = 2 * int((full & ~even).sum()) + int((~full).sum()) + int(even.sum()) <= _MORE * (alone + int(shared.sum()))
+    if flat is None:
+        alone = 2 * int((full & ~shared).sum()) + int((~full).sum())
+        flat = 2 * int((full & ~even).sum()) + int((~full).sum()) + int(even.sum()) <= _MORE * (alone + int(shared.sum()))
     joined = even if flat else shared
     halves = full & ~joined
 
-    most = 2 if halves.any() else 1
-    triangle = np.full((len(members), most, 2), -1, np.int32)
+    triangle = np.full((len(members), LEAF, 2), -1, np.int32)
     triangle[:, 0, 0] = members[:, 0]
     triangle[joined, 0, 1] = members[joined, -1]
-    rows = np.full((len(members), most, ROW), np.nan, np.float32)
+    rows = np.full((len(members), LEAF, ROW), np.nan, np.float32)
     rows[:, 0] = _rows(np.where(joined[:, None, None], corners, _half(one)))
-    if most == 2:
-        triangle[halves, 1, 0] = members[halves, -1]
-        rows[halves, 1] = _rows(_half(two[halves]))
+    triangle[halves, 1, 0] = members[halves, -1]
+    rows[halves, 1] = _rows(_half(two[halves]))
     number = np.where(members[:, 0] < 0, 0, 1 + halves).astype(np.int32)
     return Pairs(rows, number, triangle, flat)
 

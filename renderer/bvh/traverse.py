@@ -1,49 +1,53 @@
-"""Rays against the wide BVH: closest hit and any hit.
+"""Rays against the tree of a scene: closest hit and any hit.
 
-There are two ways to walk the tree: `packet` (the lanes of a group together) and `single` (one ray after another, the tree's own width
-across the SIMD unit). Which is taken is a matter of structure: in small scenes all rays go as packets, in large ones the camera's, alike
-as they are, and all others alone. Slabs are tested by fused multiply-adds against boxes
-that `upload` has widened by their rounding error for origins within the scene; `approach` takes others there.
+There are three ways to walk the tree: `packet` (the lanes of a group together), `single` (one ray after another, the tree's own width
+across the SIMD unit), and `lone` (each lane by itself). Which is taken is a matter of structure: where lanes are alone, `lone`; where they
+form vectors, in small scenes all rays go as packets, in large ones the camera's, alike as they are, and all others alone. Slabs are tested
+by fused multiply-adds against boxes that `upload` has widened by their rounding error for origins within the scene; `approach` takes
+others there.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
-from engine import Tensor, where
-from renderer.bvh.intersect import NOTHING, Hit, inverse_of
+from engine import Tensor
+from renderer.bvh.intersect import NOTHING, Hit, approached
+from renderer.bvh.lone import LoneBVH
 from renderer.bvh.packet import any_packet, closest_alike, closest_packet
 from renderer.bvh.single import any_single, closest_single
-from renderer.vec import Ray, Vec3, greater, lesser
+from renderer.vec import Ray
+
+Form = Literal["packet", "serial", "lone"]
 
 
 @dataclass(frozen=True)
 class DeviceBVH:
-    """A `WideBVH` on the device: Tensors of the same shapes, and what shapes the code."""
+    """A `WideBVH` on a device where lanes form vectors: Tensors of the same shapes, and what shapes the code."""
 
     bounds: Tensor
     child: Tensor
     child_count: Tensor  # int32[nodes]
     axis: Tensor  # int32[nodes]: along which a node's children are sorted
-    leaf: Tensor  # "packet": float32[leaves, pairs, 18], see `pairs`; "serial": float32[leaves, 9, leaf_size], as `WideBVH` has it
+    leaf: Tensor  # "packet": float32[leaves, 2, 18], see `pairs`; "serial": float32[leaves, 9, leaf_size], as `WideBVH` has it
     leaf_count: Tensor  # int32[leaves], of pairs or of triangles
+    places: Tensor  # int32[leaves * leaf_size]: the triangle in each place of the leaves, -1 where there is none
     box: Tensor  # float32[2, 3]: all boxes lie within
     width: int = field(metadata={"static": True})
     leaf_size: int = field(metadata={"static": True})  # places for triangles in a leaf
     stack: int = field(metadata={"static": True})
     flat: bool = field(metadata={"static": True})  # pairs lie in one plane
-    form: str = field(metadata={"static": True})  # "packet" | "serial"
+    form: Literal["packet", "serial"] = field(metadata={"static": True})
 
     def approach(self, ray: Ray) -> Ray:
         """The ray moved forward to where it enters the scene's box, if it begins outside: boxes are tested with enough precision only
         from there. Distances count from the new origin."""
-        inverse = inverse_of(ray.direction)
-        low, high = (Vec3(*(self.box[k, axis] for axis in range(3))) for k in range(2))
-        one, other = (low - ray.origin) * inverse, (high - ray.origin) * inverse
-        near = greater(greater(lesser(one.x, other.x), lesser(one.y, other.y)), lesser(one.z, other.z))
-        far = lesser(lesser(greater(one.x, other.x), greater(one.y, other.y)), greater(one.z, other.z))
-        return Ray(ray.at(where((near > 0) & (near <= far), near, 0.0)), ray.direction)
+        return approached(self.box, ray)
+
+    def triangle(self, slot: Tensor) -> Tensor:
+        """int32: the number of the triangle of a hit."""
+        return self.places[slot]
 
     def closest(self, ray: Ray, t_max: Any) -> Hit:
         """The nearest hit with 0 < t < t_max."""
@@ -58,4 +62,6 @@ class DeviceBVH:
         return any_packet(self, ray, t_max) if self.form == "packet" else any_single(self, ray, t_max)
 
 
-__all__ = ["NOTHING", "DeviceBVH", "Hit"]
+Tree = DeviceBVH | LoneBVH
+
+__all__ = ["NOTHING", "DeviceBVH", "Form", "Hit", "LoneBVH", "Tree"]

@@ -1,24 +1,38 @@
 """A scene on a device, ready to draw: owns the device's buffers and the jitted frame.
 
-What the commands (and later the viewer) work with. Parameters (camera, seed, exposure) are plain values handed to the frame at each
-call; nothing here knows a backend or a kernel's inside.
+What the commands and the viewer work with. Two kinds of settings meet here. Parameters (camera, size, samples a frame, depth, exposure,
+tone mapper, light and material values) are plain values handed to the frame at each call: changing one compiles nothing, and the
+picture begins anew only where it would be another one. What shapes the code (`structure`) is settled when the session is made; the
+`update_*` methods say when an edit has gone beyond it, and a new session is needed.
+
+Films are kept by their sizes, a few of them, so that a picture whose resolution follows the time it takes allocates nothing when it
+comes back to a size. The tone-mapped picture is written to memory of the caller's, or else to the film's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from engine import Device, DeviceError, open_device
+from engine import Device, DeviceError, Tensor, open_device
 from engine.runtime import events
+from engine.runtime.choice import candidates
+from renderer.bvh.traverse import Form
 from renderer.pipeline.camera import CameraData, camera_data
-from renderer.pipeline.film import Film
-from renderer.pipeline.frame import FrameSettings, make_frame
+from renderer.pipeline.film import Film, Films
+from renderer.pipeline.frame import FrameSettings, Numbers, make_frame
+from renderer.pipeline.pick import Pick, make_pick, picked
+from renderer.pipeline.tonemap import number_of
 from renderer.scene.model import Camera, Scene, SceneError, default_camera
-from renderer.scene.upload import upload
+from renderer.scene.upload import SceneData, Uploaded, relit, structure, upload
+from renderer.shading.bsdf import make_bsdf
+from renderer.shading.module import explained, make_bsdf_of
+
+Progress = Callable[[str, float], None]
 
 _TIMED_FRAMES = 3  # runs for the times of single kernels
 
@@ -61,13 +75,15 @@ class Counters:
     allocations: int
 
 
-def pick_camera(scene: Scene, wanted: int | str | None) -> Camera:
-    """The camera of this name or number; the first where none is named, one that frames the scene where there is none.
+def pick_camera(scene: Scene, wanted: Camera | int | str | None) -> Camera:
+    """The camera itself, or that of this name or number; the first where none is named, one that frames the scene where there is none.
 
     Raises SceneError for a camera that the scene does not have.
     """
     if wanted is None:
         return scene.cameras[0] if scene.cameras else default_camera(scene)
+    if isinstance(wanted, Camera):
+        return wanted
     if isinstance(wanted, int) or str(wanted).lstrip("-").isdigit():
         number = int(wanted)
         if 0 <= number < len(scene.cameras):
@@ -82,7 +98,16 @@ def pick_camera(scene: Scene, wanted: int | str | None) -> Camera:
 class Session:
     """One scene on one device. Building it builds the BVH, uploads, traces and compiles; `frame` draws.
 
-    Raises DeviceError (unusable backend), SceneError (nothing to draw, unknown camera), MemoryError.
+    width, height: of the picture, in pixels; a size of nothing counts as one. backend: where "auto", a device that turns out not to be
+    able to compile the frame is left for the next, with a warning. device: one that is open already, and stays so when the session is
+    closed. shading: a module with a `make_bsdf` (see `shading.bsdf`).
+
+    Raises DeviceError (unusable backend), SceneError (nothing to draw, unknown camera), ShadingError (a shading module with mistakes),
+    MemoryError.
+
+    Attributes that may be set at any time: `spp`, samples a pixel a frame; `depth`, segments of a path at most; `exposure`, a factor;
+    `tonemapper`, a name of TONEMAPPERS; `environment_strength`, a factor on what surrounds the scene; `accumulate`, False: each frame
+    stands alone; `seed`, taken up when the picture begins anew.
     """
 
     def __init__(
@@ -95,127 +120,345 @@ class Session:
         spp: int = 1,
         depth: int = 8,
         seed: int = 0,
-        camera: int | str | None = None,
+        camera: Camera | int | str | None = None,
         workgroup: int | None = None,
         threads: int | None = None,
-        progress: Callable[[str, float], None] | None = None,
+        progress: Progress | None = None,
+        device: Device | None = None,
+        shading: ModuleType | None = None,
     ) -> None:
-        say = progress or (lambda label, fraction: None)
         self.scene, self.seed, self.spp = scene, seed, spp
         self.camera = pick_camera(scene, camera)
-        self.width, self.height = width, height
-        self._engine = open_device(backend, threads=threads)
+        self.width, self.height = max(1, width), max(1, height)
+        self.accumulate = True
+        self.exposure = 1.0
+        self.samples = 0  # a pixel, in the film
+        self.last_kernel_ms: float | None = None
+        self._depth, self._tonemapper, self._strength = depth, "filmic", 1.0
+        self._first = 0  # the next sample's number in the stream
+        self._shading = shading
+        self._make_bsdf = make_bsdf_of(shading) if shading is not None else make_bsdf
+        self._written = getattr(shading, "make_bsdf", None)  # what a module that is read again has another of
+        self._settings = FrameSettings(many=spp > 1)
         self._start = events.counters.copy()
-        say("building the tree", 0.1)
-        self._uploaded = upload(scene, group=self._engine.group_width)
+        self._films = Films()
+        self._middle = middle_of(scene)
+        self._pivot = pivot_of(self.camera, self._middle)
+        self._view = camera_data(self.camera, self.width, self.height, 0.0, self._pivot)
+        self._owns = device is None
+        self._engine = device if device is not None else open_device(backend, threads=threads)
+        try:
+            self._prepare(backend, workgroup, threads, progress)
+        except BaseException:
+            self.close()
+            raise
+
+    # ---- building ----
+
+    def _prepare(self, backend: str, workgroup: int | None, threads: int | None, progress: Progress | None) -> None:
+        """Uploads and compiles: on the device, or the next where that cannot."""
+        while True:
+            try:
+                self._build(workgroup, progress or (lambda label, fraction: None))
+                return
+            except DeviceError as error:
+                other = _device_after(self._engine.backend, backend, threads) if self._owns else None
+                if other is None:
+                    raise
+                failed, self._engine = self._engine, other
+                failed.close()
+                reason = " ".join(str(error).split())
+                events.record("warning", message=f"{failed.name} ({failed.backend}) is not used: {reason}; {other.name} is taken instead")
+
+    def _build(self, workgroup: int | None, progress: Progress) -> None:
+        progress("building the tree", 0.1)
+        self._uploaded = upload(self.scene, group=self._engine.group_width)
         if self._uploaded.dropped:
             events.record("warning", message=f"{self._uploaded.dropped} triangles without extent (or not finite) are left out")
-        if self._uploaded.data.sky:
+        if self._uploaded.data.sky is not None and self.scene.environment is None:
             events.record("warning", message="the scene has no light of its own; a neutral sky lights it")
         self.times = dict(self._uploaded.seconds)
-        self._film = Film.empty(height, width)
-        self._pivot = self._find_pivot()
-        self._view = camera_data(self.camera, width, height)
-        self.exposure = 1.0
-        self.samples = 0
-        self._settings = FrameSettings(spp=spp, max_depth=depth)
-        self._frame = make_frame(self._engine, workgroup)
-        self._frame.warmup(*self._arguments(), progress=progress)
+        self._data = self._surrounded(self._uploaded.data)
+        self._canvas = self._films.of(self.width, self.height)
+        self._picture = self._canvas.picture
+        self._frame = make_frame(self._engine, workgroup, self._make_bsdf)
+        self._pick = make_pick(self._engine)
+        try:
+            self._frame.warmup(*self._arguments(), progress=progress)
+        except Exception as error:
+            told = explained(error, self._shading)
+            if told is None:
+                raise
+            raise told from error
+        self._kernels = self._frame.kernels(*self._arguments())
+        self._seconds = [0.0] * len(self._kernels)
+        self._launches = 1
         self.times["trace"] = self._frame.stats.trace_seconds
         self.times["compile"] = self._frame.stats.compile_seconds
-        self._picture: Any = None
-        self.last_kernel_ms: float | None = None
+
+    def structure(self) -> tuple[Any, ...]:
+        """What shapes the code of the kernels, hashable: sessions of equal structure run the same ones."""
+        return (
+            *self._engine.identity(), self._engine.name, self._frame.workgroup, self._settings, self._written,
+            structure(self._uploaded.data),
+        )  # fmt: skip
+
+    # ---- frames ----
 
     def _arguments(
-        self, settings: FrameSettings | None = None, film: Film | None = None, camera: CameraData | None = None
+        self, settings: FrameSettings | None = None, film: Film | None = None, picture: Tensor | None = None, spp: int = 1
     ) -> tuple[Any, ...]:
-        return (
-            self._uploaded.data,
-            film or self._film,
-            camera or self._view,
+        numbers = Numbers(
+            self._first,
             self.samples,
-            self.seed,
-            self.samples > 0,
+            spp,
+            self._depth,
+            np.uint32(self.seed),
             float(self.exposure),
+            number_of(self._tonemapper),
+        )
+        return (
+            self._data,
+            film or self._canvas.film,
+            picture if picture is not None else self._canvas.picture,
+            self._view,
+            numbers,
             settings or self._settings,
         )
 
-    def frame(self) -> None:
-        """One frame of `spp` samples a pixel, to device completion; adds to the film."""
-        self._picture = self._frame(*self._arguments())
-        self.samples += self.spp
-        seconds = self._frame.kernel_seconds
+    def frame(self, target: Tensor | None = None) -> None:
+        """One frame of `spp` samples a pixel, to device completion; adds to the film (or begins it anew), and writes the tone-mapped
+        picture to `target`: uint32[height, width] with these named sizes (None: memory of the session's own)."""
+        if not self.accumulate:
+            self.samples = 0
+        self._picture = target if target is not None else self._canvas.picture
+        launches = [self.spp] if self._settings.many else [1] * self.spp  # made for one sample, it takes more in as many launches
+        self._launches = len(launches)
+        seconds = [0.0] * len(self._kernels)
+        for spp in launches:
+            self._frame(*self._arguments(picture=self._picture, spp=spp))
+            self._first += spp
+            self.samples += spp
+            seconds = [a + b for a, b in zip(seconds, self._frame.kernel_seconds, strict=True)]
+        self._seconds = seconds
         self.last_kernel_ms = sum(seconds) * 1e3 if seconds else None
 
     def reset(self) -> None:
         """Begins the picture anew at the next frame."""
         self.samples = 0
+        if self.accumulate:
+            self._first = 0  # the same picture again; frames that stand alone differ in their noise
+
+    # ---- parameters ----
+
+    @property
+    def depth(self) -> int:
+        """Segments of a path at most."""
+        return self._depth
+
+    @depth.setter
+    def depth(self, depth: int) -> None:
+        if depth != self._depth:
+            self._depth = depth
+            self.reset()
+
+    @property
+    def tonemapper(self) -> str:
+        """A name of TONEMAPPERS; setting another raises ValueError."""
+        return self._tonemapper
+
+    @tonemapper.setter
+    def tonemapper(self, name: str) -> None:
+        number_of(name)
+        self._tonemapper = name
+
+    @property
+    def environment_strength(self) -> float:
+        """A factor on the light of what surrounds the scene, whatever the scene says of it."""
+        return self._strength
+
+    @environment_strength.setter
+    def environment_strength(self, strength: float) -> None:
+        if strength != self._strength:
+            self._strength = strength
+            self._data = self._surrounded(self._uploaded.data)
+            if self._data.sky is not None:
+                self.reset()
+
+    def _surrounded(self, data: SceneData) -> SceneData:
+        return data if data.sky is None else replace(data, sky=data.sky * np.float32(self._strength))
+
+    def set_camera(self, camera: Camera) -> None:
+        """Looks through another camera. The picture goes on where it sees the same."""
+        self.camera = camera
+        self._pivot = pivot_of(self.camera, self._middle)
+        self.orbit(0.0)
 
     def orbit(self, degrees: float) -> None:
-        """Turns the camera about the vertical through its pivot, relative to where it started; begins the picture anew."""
-        self._view = camera_data(self.camera, self.width, self.height, degrees, self._pivot)
+        """Turns the camera about the vertical through its pivot, relative to where it was set."""
+        self._look(camera_data(self.camera, self.width, self.height, degrees, self._pivot))
+
+    def _look(self, view: CameraData) -> None:
+        if not view.same(self._view):
+            self._view = view
+            self.reset()
+
+    def resize(self, width: int, height: int) -> None:
+        """Makes the picture this large; a size of nothing is none, and keeps the one that is there."""
+        if width < 1 or height < 1 or (width, height) == (self.width, self.height):
+            return
+        self.width, self.height = width, height
+        self._canvas = self._films.of(width, height)
+        self._picture = self._canvas.picture
+        turned = self._view
+        self._view = replace(turned, extent=camera_data(self.camera, width, height).extent)
         self.reset()
 
-    def _find_pivot(self) -> np.ndarray[Any, Any]:
-        """The point that the camera turns about: on its axis, as far away as the scene's middle."""
-        bounds = self.scene.bounds()
-        eye, back = self.camera.world[:3, 3], self.camera.world[:3, 2]
-        middle = bounds.mean(axis=0) if bounds is not None else np.zeros(3)
-        distance = max(float(np.dot(middle - eye, -back)), 1e-3 * float(np.linalg.norm(middle - eye)) + 1e-6)
-        return np.asarray(eye - back * distance)
+    # ---- edits ----
+
+    def update_materials(self, numbers: Collection[int]) -> bool:
+        """Takes up materials of the scene that were replaced; False where that needs a new session, and this one stays as it was."""
+        return not numbers or self._replace(relit(self._uploaded, self.scene, group=self._engine.group_width))
+
+    def update_environment(self) -> bool:
+        """Takes up what surrounds the scene; False where that needs a new session, and this one stays as it was."""
+        return self._replace(relit(self._uploaded, self.scene, group=self._engine.group_width))
+
+    def update_instances(self, numbers: Collection[int]) -> bool:
+        """Takes up instances of the scene that were replaced; False where that needs a new session, and this one stays as it was."""
+        return not numbers or self._upload_again(self.scene, self._uploaded.data.bvh.form)
+
+    def update_geometry(self, scene: Scene) -> bool:
+        """Draws another scene from the same camera; False where that needs a new session, and this one stays as it was."""
+        if not self._upload_again(scene):
+            return False
+        self.scene, self._middle = scene, middle_of(scene)
+        return True
+
+    def _upload_again(self, scene: Scene, form: Form | None = None) -> bool:
+        group = self._engine.group_width
+        try:
+            return self._replace(upload(scene, group=group, form=form, like=self._uploaded, keep=False))
+        except SceneError:  # nothing to draw is left
+            return False
+
+    def _replace(self, uploaded: Uploaded) -> bool:
+        """Other tables, if the kernels can read them."""
+        if structure(uploaded.data) != structure(self._uploaded.data):
+            return False
+        self._uploaded = uploaded
+        self._data = self._surrounded(uploaded.data)
+        self.reset()
+        return True
 
     # ---- results ----
 
     def mean(self) -> np.ndarray[Any, Any]:
         """float32[height, width, 3]: the accumulated picture, linear."""
-        total = self._film.total.numpy()
+        total = self._canvas.film.total.numpy()
         return np.asarray(total / np.float32(max(1, self.samples)), np.float32)
 
     def rgba(self) -> np.ndarray[Any, Any]:
         """uint8[height, width, 4]: the tone-mapped picture of the last frame."""
-        packed: np.ndarray[Any, Any] = self._picture.rgba.numpy()
+        packed: np.ndarray[Any, Any] = self._picture.numpy()
         return packed.astype("<u4", copy=False).view(np.uint8).reshape(self.height, self.width, 4)
 
     @property
     def nonfinite(self) -> int:
         """Samples that were not finite, and therefore left out, since the picture began."""
-        return int(self._film.refused.numpy().sum())
+        return int(self._canvas.film.refused.numpy().sum())
+
+    def pick(self, x: int, y: int) -> Pick | None:
+        """What stands at the middle of a pixel (column, row from the top), None where nothing does. The first call compiles a kernel,
+        unless `prepare_pick` has."""
+        return picked(self._pick(*self._picking(x, y)), self._uploaded.soup)
+
+    def prepare_pick(self) -> None:
+        """Compiles what `pick` needs."""
+        self._pick.warmup(*self._picking(0, 0))
+
+    def _picking(self, x: int, y: int) -> tuple[Any, ...]:
+        place = (x + 0.5) / self.width * 2 - 1, 1 - (y + 0.5) / self.height * 2
+        return (self._data.bvh, self._view, *place)
 
     # ---- figures ----
 
     @property
     def device(self) -> DeviceFacts:
-        d: Device = self._engine
-        held = self._uploaded.bytes + self._frame.bytes_allocated + self.width * self.height * 16
+        d = self._engine
+        held = self._uploaded.bytes + self._frame.bytes_allocated + self._pick.bytes_allocated + self._films.bytes
         return DeviceFacts(d.backend, d.name, d.driver, d.compute_units, d.group_width, d.memory_bytes, d.software, held)
 
     @property
     def counters(self) -> Counters:
-        now, stats = events.counters - self._start, self._frame.stats
-        return Counters(stats.kernels, stats.cache_hits, stats.cache_misses, len(stats.compiles), now.allocations)
+        now = events.counters - self._start
+        stats = (self._frame.stats, self._pick.stats)
+        return Counters(
+            sum(s.kernels for s in stats),
+            sum(s.cache_hits for s in stats),
+            sum(s.cache_misses for s in stats),
+            sum(len(s.compiles) for s in stats),
+            now.allocations,
+        )
+
+    @property
+    def last_kernels(self) -> list[KernelTime]:
+        """The kernels of the last frame, each with the time that its launches took together."""
+        return [self._timed(k, seconds, self._launches) for k, seconds in enumerate(self._seconds)]
 
     def kernel_times(self) -> list[KernelTime]:
         """Times of the frame's kernels, each the median of a few frames (of a film of its own)."""
-        film = Film.empty(self.height, self.width)
-        arguments = self._arguments(film=film)
+        canvas = Films().of(self.width, self.height)
+        arguments = self._arguments(film=canvas.film, picture=canvas.picture, spp=self.spp if self._settings.many else 1)
         rows = [self._frame.time_kernels(*arguments) for _ in range(_TIMED_FRAMES)]
-        result = []
-        for k, kernel in enumerate(self._frame.kernels(*arguments)):
-            median = float(np.median([row[k] for row in rows])) * 1e3
-            result.append(KernelTime(kernel.name, 1, median, kernel.workgroup))
-        return result
+        launches = 1 if self._settings.many else self.spp
+        return [self._timed(k, float(np.median([row[k] for row in rows])) * launches, launches) for k in range(len(self._kernels))]
+
+    def _timed(self, number: int, seconds: float, launches: int) -> KernelTime:
+        kernel = self._kernels[number]
+        r = kernel.resources
+        return KernelTime(kernel.name, launches, seconds * 1e3, kernel.workgroup, r.registers, r.spill_bytes, r.shared_bytes)
 
     def count_rays(self) -> dict[str, int]:
         """Rays of a frame: primary, shadow and indirect, counted in a frame of its own."""
-        settings = FrameSettings(self._settings.spp, self._settings.max_depth, count=True)
-        counting = make_frame(self._engine, self._frame.workgroup)
-        picture = counting(*self._arguments(settings, Film.empty(self.height, self.width)))
-        shadow, indirect = (int(r.numpy().astype(np.int64).sum()) for r in picture.rays)
+        settings = FrameSettings(many=True, count=True)
+        counting = make_frame(self._engine, self._frame.workgroup, self._make_bsdf)
+        canvas = Films().of(self.width, self.height)
+        rays = counting(*self._arguments(settings, canvas.film, canvas.picture, self.spp))
+        shadow, indirect = (int(r.numpy().astype(np.int64).sum()) for r in rays)
         return {"primary": self.width * self.height * self.spp, "shadow": shadow, "indirect": indirect}
 
     def close(self) -> None:
-        """Ends the device's threads."""
-        self._engine.close()
+        """Ends the device's threads, if the session opened it."""
+        if self._owns:
+            self._engine.close()
+
+
+def middle_of(scene: Scene) -> np.ndarray[Any, Any]:
+    """The middle of what is in a scene."""
+    bounds = scene.bounds()
+    return np.asarray(bounds.mean(axis=0)) if bounds is not None else np.zeros(3)
+
+
+def pivot_of(camera: Camera, middle: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The point that a camera turns about: on its axis, as far away as the scene's middle."""
+    eye, back = camera.world[:3, 3], camera.world[:3, 2]
+    distance = max(float(np.dot(middle - eye, -back)), 1e-3 * float(np.linalg.norm(middle - eye)) + 1e-6)
+    return np.asarray(eye - back * distance)
+
+
+def _device_after(failed: str, backend: str, threads: int | None) -> Device | None:
+    """The next best device of those that `backend` stands for, None where there is none."""
+    names = candidates(backend)
+    for name in names[names.index(failed) + 1 :]:
+        try:
+            device = open_device(name, threads=threads)
+        except DeviceError:
+            continue
+        if not device.software or name == names[-1]:
+            return device
+        device.close()
+    return None
 
 
 __all__ = ["Counters", "DeviceError", "DeviceFacts", "KernelTime", "Session", "pick_camera"]

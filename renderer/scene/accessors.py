@@ -5,6 +5,8 @@ laid over it; without a view the window looks on zeros.  All sizes are checked w
 the bytes that are there before anything is allocated, so a count of 2**60 is a message and not a crash.  The result is
 always an array of its own, C-contiguous and read-only, and is kept: primitives that share an accessor share the array.
 
+Views may be packed by meshoptimizer (`compression`); they are unpacked once, and all else is as with plain ones.
+
 URIs name files at or below the folder of the scene; all else (absolute, remote, climbing out by `..`) is refused.
 They are percent-encoded by the book, but exporters forget that, so the name as written is tried after the decoded one.
 Format: Khronos glTF 2.0 specification, section 3.6 (binary data storage).
@@ -22,7 +24,8 @@ from urllib.parse import unquote, unquote_to_bytes
 import numpy as np
 from numpy.typing import NDArray
 
-from renderer.scene.gltf_json import Accessor, Diagnostics, Document, PartError
+from renderer.scene.compression import MESHOPT, MeshoptView, unpack_meshopt
+from renderer.scene.gltf_json import Accessor, BufferView, Diagnostics, Document, PartError, decode_part
 from renderer.scene.model import Float32s
 
 COMPONENT_TYPES: dict[int, np.dtype[Any]] = {
@@ -55,6 +58,7 @@ class AccessorReader:
     def __init__(self, document: Document, diagnostics: Diagnostics) -> None:
         self._document, self._diagnostics = document, diagnostics
         self._buffers: dict[int, memoryview | PartError] = {}
+        self._unpacked: dict[int, memoryview | PartError] = {}  # buffer views that were compressed
         self._arrays: dict[int, NDArray[Any]] = {}
 
     def read(self, index: int, used_at: str) -> NDArray[Any]:
@@ -78,13 +82,7 @@ class AccessorReader:
         accessor = self._document.accessors.get(index, used_at)
         if accessor.type != kind:
             raise PartError(used_at, f"accessor {index} is {accessor.type} where {kind} is needed")
-        stored = self.read(index, used_at)
-        if stored.dtype == np.float32:
-            return stored
-        values: Float32s = stored.astype(np.float32)
-        if accessor.normalized:
-            values = np.maximum(values / np.float32(np.iinfo(stored.dtype).max), np.float32(-1.0))
-        return values
+        return as_floats(self.read(index, used_at), accessor.normalized)
 
     def read_indices(self, index: int, used_at: str) -> NDArray[np.uint32]:
         """An accessor of vertex indices, as uint32[count]."""
@@ -139,7 +137,7 @@ class AccessorReader:
         self, view_index: int, offset: int, count: int, dtype: np.dtype[Any], shape: tuple[int, int], path: str
     ) -> NDArray[Any]:
         """A copy of `count` elements of `shape` (columns, rows) at `offset` in a view: [count, columns * rows]."""
-        data, stride = self._view(view_index, f"{path}.bufferView")
+        data, stride = self.view(view_index, f"{path}.bufferView")
         columns, rows = shape
         # The columns of a matrix begin at multiples of four bytes (section 3.6.2.4).
         column = rows * dtype.itemsize if columns == 1 else -(-rows * dtype.itemsize // 4) * 4
@@ -158,19 +156,42 @@ class AccessorReader:
         window = np.ndarray((count, columns, rows), dtype, data, offset, (stride, column, dtype.itemsize))
         return np.array(window, dtype.newbyteorder("="), order="C").reshape(count, columns * rows)
 
-    def _view(self, index: int, used_at: str) -> tuple[memoryview, int | None]:
-        """The bytes of a buffer view, and its stride if it states one."""
+    def view(self, index: int, used_at: str) -> tuple[memoryview, int | None]:
+        """The bytes of a buffer view, unpacked where they are compressed, and its stride if it states one."""
         view = self._document.buffer_views.get(index, used_at)
         path = f"bufferViews[{index}]"
-        data = self._buffer(view.buffer, f"{path}.buffer")
-        if view.byte_offset < 0 or view.byte_length < 1:
-            raise PartError(path, f"byteOffset {view.byte_offset}, byteLength {view.byte_length} are no range of bytes")
-        if view.byte_offset + view.byte_length > len(data):
-            end = view.byte_offset + view.byte_length
-            raise PartError(f"{path}.byteLength", f"ends at byte {end} of buffer {view.buffer}, which has {len(data)}")
         if view.byte_stride is not None and not 4 <= view.byte_stride <= LONGEST_STRIDE:
             raise PartError(f"{path}.byteStride", f"stride {view.byte_stride} is not within 4 and {LONGEST_STRIDE}")
-        return data[view.byte_offset : view.byte_offset + view.byte_length], view.byte_stride
+        for name in MESHOPT:
+            if name in view.extensions:
+                return self._compressed(index, view, name), view.byte_stride
+        return self._range(view.buffer, view.byte_offset, view.byte_length, path), view.byte_stride
+
+    def _range(self, buffer: int, offset: int, length: int, path: str) -> memoryview:
+        """So many bytes of a buffer; `path` is the place that asks for them."""
+        data = self._buffer(buffer, f"{path}.buffer")
+        if offset < 0 or length < 1:
+            raise PartError(path, f"byteOffset {offset}, byteLength {length} are no range of bytes")
+        if offset + length > len(data):
+            end = offset + length
+            raise PartError(f"{path}.byteLength", f"ends at byte {end} of buffer {buffer}, which has {len(data)}")
+        return data[offset : offset + length]
+
+    def _compressed(self, index: int, view: BufferView, name: str) -> memoryview:
+        """The bytes of a view that is packed by meshoptimizer, unpacked once."""
+        found = self._unpacked.get(index)
+        if found is None:
+            path = f"bufferViews[{index}].extensions.{name}"
+            try:
+                packed = decode_part(view.extensions[name], MeshoptView, path)
+                data = self._range(packed.buffer, packed.byte_offset, packed.byte_length, path)
+                found = unpack_meshopt(data, packed, path)
+            except PartError as error:
+                found = error
+            self._unpacked[index] = found
+        if isinstance(found, PartError):
+            raise found
+        return found
 
     def _buffer(self, index: int, used_at: str) -> memoryview:
         """The first byteLength bytes of a buffer, read once."""
@@ -203,6 +224,16 @@ class AccessorReader:
         if len(data) < length:
             raise PartError(f"{path}.byteLength", f"byteLength is {length}, but there are {len(data)} bytes")
         return data[:length]
+
+
+def as_floats(stored: NDArray[Any], normalized: bool) -> Float32s:
+    """Stored numbers as float32: normalised integers become [0, 1] or [-1, 1], others are converted as they stand."""
+    if stored.dtype == np.float32:
+        return stored
+    values: Float32s = stored.astype(np.float32)
+    if normalized:
+        values = np.maximum(values / np.float32(np.iinfo(stored.dtype).max), np.float32(-1.0))
+    return values
 
 
 def decode_data_uri(uri: str, path: str) -> bytes:

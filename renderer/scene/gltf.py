@@ -1,85 +1,64 @@
 """glTF 2.0 (.gltf, .glb) into the scene model.
 
-The road: container and JSON (`gltf_json`), nodes to world matrices (`gltf_nodes`), materials (`gltf_materials`),
-numbers (`accessors`), and here the parts that bring them together: extensions, cameras, meshes.  Only meshes that the
-scene places are read, except in strict mode: strict also means that every mesh of the file was looked at.
+The road: container and JSON (`gltf_json`), nodes to world matrices (`gltf_nodes`), cameras and lights (`gltf_cameras`), textures
+(`gltf_textures`), materials (`gltf_materials`), meshes (`gltf_mesh`) of numbers (`accessors`, `compression`), and here what brings them
+together. Only meshes that the scene places are read, except in strict mode: strict also means that every mesh of the file was looked at.
 
-Anything that can be left out is left out with one warning that names its JSON path; what the renderer does not do yet
-is said once a kind.  A required extension that only changes the look is drawn without, with a warning; one that decides
-whether the numbers can be read at all (compression), and any that is unknown, refuses the file.
+Anything that can be left out is left out with one warning that names its JSON path; what the renderer does not draw yet (`undrawn`) is
+said once a kind. A required extension that is not known refuses the file: nobody can tell what would be wrong in its picture.
 
-`Scene.materials` and `Scene.meshes` keep the file's numbers; glTF's default material comes after the last, if used.
+`Scene.materials` and `Scene.meshes` keep the file's numbers; glTF's default material comes after the last, if used, and so do meshes
+that are placed with other morph weights or with a skin. A mesh with a skin is stored where its joints put it, in the world.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
+import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from renderer.scene import undrawn
 from renderer.scene.accessors import AccessorReader
-from renderer.scene.gltf_json import Camera as CameraJson
-from renderer.scene.gltf_json import Diagnostics, Document, PartError, Primitive, decode_part, read_document
+from renderer.scene.compression import PACKAGES
+from renderer.scene.gltf_cameras import read_camera, read_light, read_surroundings
+from renderer.scene.gltf_json import Diagnostics, Document, Node, PartError, decode_part, read_document
+from renderer.scene.gltf_materials import EXTENSIONS as MATERIAL_EXTENSIONS
 from renderer.scene.gltf_materials import read_materials
-from renderer.scene.gltf_nodes import check_forest, instance_matrices, walk_scene
-from renderer.scene.model import (
-    Camera,
-    Float32s,
-    Float64s,
-    Geometry,
-    Instance,
-    Material,
-    Mesh,
-    Orthographic,
-    Perspective,
-    Scene,
-    SceneError,
-)
+from renderer.scene.gltf_mesh import VARIANTS, MeshReader, Pose
+from renderer.scene.gltf_nodes import check_forest, read_copies, walk_scene
+from renderer.scene.gltf_textures import TextureReader
+from renderer.scene.model import Camera, Float64s, Instance, Light, Mesh, Scene, SceneError
 
-SUPPORTED_EXTENSIONS = {
+# What is read into the model; `undrawn` says what of it is not in the picture.
+EXTENSIONS = {
+    *MATERIAL_EXTENSIONS,
+    *PACKAGES,
     "EXT_mesh_gpu_instancing",
-    "KHR_materials_emissive_strength",
-    "KHR_materials_ior",
-    "KHR_materials_specular",
-    "KHR_materials_unlit",
-    "KHR_mesh_quantization",
-    "KHR_xmp",
-    "KHR_xmp_json_ld",
-}
-# They change how things look, not whether they can be read: drawn without, with a warning.
-UNDRAWN_EXTENSIONS = {
     "EXT_texture_webp",
     "KHR_animation_pointer",
     "KHR_lights_punctual",
-    "KHR_materials_anisotropy",
-    "KHR_materials_clearcoat",
-    "KHR_materials_dispersion",
-    "KHR_materials_iridescence",
-    "KHR_materials_pbrSpecularGlossiness",
-    "KHR_materials_sheen",
-    "KHR_materials_transmission",
     "KHR_materials_variants",
-    "KHR_materials_volume",
+    "KHR_mesh_quantization",
     "KHR_node_visibility",
     "KHR_texture_basisu",
     "KHR_texture_transform",
+    "KHR_xmp",
+    "KHR_xmp_json_ld",
 }
-DRACO = "KHR_draco_mesh_compression"
-COMPRESSIONS = {DRACO, "EXT_meshopt_compression", "KHR_meshopt_compression"}
+LOST_EXTENSIONS = {"KHR_animation_pointer", "KHR_texture_basisu", "KHR_xmp", "KHR_xmp_json_ld"}  # not in a saved scene
+KEPT = {"textures", "colours"}  # features that a saved scene has
 
-FEATURES = {
-    "textures": "textures are not drawn yet; the factors of their materials are used",
-    "colours": "vertex colours are not drawn yet; the material's colour is used",
-    "morphs": "morph targets are not applied yet; the base shape is drawn",
-    "skins": "skins are not applied yet; the mesh is drawn unposed where its node stands",
-    "animations": "animations are not played yet; the scene is drawn as it rests",
-}
-MODES = ("points", "lines", "line loops", "line strips", "triangles", "triangle strips", "triangle fans")
-TRIANGLES, STRIP, FAN = 4, 5, 6
-NORMAL_TOLERANCE = 2e-2  # of a normal's length: normals stored as bytes are off by up to 1.5 per cent
+
+class _Variant(msgspec.Struct):
+    name: str = ""
+
+
+class _Variants(msgspec.Struct):
+    variants: list[_Variant]
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # what is not finite is looked for and told by name
@@ -115,251 +94,189 @@ def _check_version(document: Document) -> None:
 def _check_extensions(document: Document, diagnostics: Diagnostics) -> None:
     """Refuse required extensions that cannot be done without; warn of what will be missing from the picture."""
     used, required = document.root.extensions_used, document.root.extensions_required
-    refused = [name for name in required if name not in SUPPORTED_EXTENSIONS | UNDRAWN_EXTENSIONS]
+    refused = [name for name in required if name not in EXTENSIONS]
     if refused:
-        cure = "export it without compression" if COMPRESSIONS.issuperset(refused) else "export it without them"
-        raise SceneError(f"{document.file}: extensionsRequired: {', '.join(refused)[:400]} not supported; {cure}")
+        raise SceneError(f"{document.file}: extensionsRequired: {', '.join(refused)[:400]} not supported; export it without them")
+    for name in required:
+        package = PACKAGES.get(name)
+        if package is not None and find_spec(package) is None:
+            raise SceneError(f"{document.file}: extensionsRequired: {name} needs the package {package}; pip install {package}")
     for place, name in enumerate(required):
         if name not in used:
             diagnostics.warning(f"extensionsRequired[{place}]", f"{name} is not in extensionsUsed")
     for place, name in enumerate(used):
         where = f"extensionsUsed[{place}]"
-        if name in UNDRAWN_EXTENSIONS:
+        if name in undrawn.EXTENSIONS:
             diagnostics.warning(where, f"{name} is not drawn yet; the scene is drawn without it")
-        elif name not in SUPPORTED_EXTENSIONS | COMPRESSIONS:
+        elif name not in EXTENSIONS:
             diagnostics.warning(where, f"{name[:80]} is not known; the scene is drawn without it")
 
 
 class _Loader:
-    """One load in progress: what has been read of the document, and what has been found that is not drawn yet."""
+    """One load in progress: what has been read of the document, and the features that were found."""
 
     def __init__(self, document: Document, diagnostics: Diagnostics) -> None:
         self._document, self._diagnostics = document, diagnostics
         self._reader = AccessorReader(document, diagnostics)
-        self._materials: list[Material] = []
-        self._features: dict[str, list[str]] = {}
-        self._default_material: int | None = None
+        self._features: dict[str, list[str]] = {}  # by name: the JSON paths that have it
+        self._worlds: dict[int, Float64s] = {}  # of the nodes in the scene
+        self._cameras: list[Camera] = []
+        self._lights: list[Light] = []
 
     def scene(self) -> Scene:
         """The scene; the features that are not drawn are told last."""
         document, diagnostics = self._document, self._diagnostics
-        self._materials = read_materials(document, diagnostics, self._unsupported)
-        cameras: list[Camera] = []
-        instances: list[Instance] = []
-        for number, node, world in walk_scene(document, diagnostics):
-            path = f"nodes[{number}]"
-            try:
-                if node.camera is not None:
-                    cameras.append(self._camera(node.camera, node.name, f"{path}.camera", world))
-            except PartError as error:
-                diagnostics.skipped(error, f"the camera of {path}")
-            try:
-                if node.skin is not None:
-                    document.skins.check(node.skin, f"{path}.skin")
-                    self._unsupported("skins", f"{path}.skin")
-            except PartError as error:
-                diagnostics.skipped(error, f"{path}.skin")
-            try:
-                if node.mesh is not None:
-                    document.meshes.check(node.mesh, f"{path}.mesh")
-                    name = node.name or f"node {number}"
-                    placed = instance_matrices(node, path, world, self._reader)
-                    instances += [Instance(node.mesh, matrix, name, number) for matrix in placed]
-            except PartError as error:
-                diagnostics.skipped(error, f"the mesh of {path}")
-        placed_meshes = {instance.mesh for instance in instances}
-        meshes = [
-            self._mesh(number) if diagnostics.strict or number in placed_meshes else Mesh("", [])
-            for number in range(len(document.meshes))
-        ]
-        instances = [instance for instance in instances if meshes[instance.mesh].geometries]
+        reader = TextureReader(document, diagnostics, self._reader, self._feature)
+        materials = read_materials(document, diagnostics, reader)
+        textures, images = reader.finish()
+        variants = self._variants()
+        placing = self._walk()
+        source = MeshReader(document, diagnostics, self._reader, materials, len(variants), self._feature)
+        meshes, instances = self._place(placing, source)
         if document.root.animations:
-            self._unsupported("animations", "animations[0]")
-        for kind, places in self._features.items():
-            diagnostics.warning(places[0], FEATURES[kind] + (f" ({len(places)} places)" if len(places) > 1 else ""))
+            self._feature("animations", "animations[0]")
+        for kind, text in undrawn.FEATURES.items():
+            if places := self._features.get(kind):
+                diagnostics.warning(places[0], text + (f" ({len(places)} places)" if len(places) > 1 else ""))
         if not instances:
             diagnostics.warning("", "the scene has nothing to draw")
-        return Scene(document.file, cameras, self._materials, meshes, instances, diagnostics.messages)
-
-    def _unsupported(self, kind: str, path: str) -> None:
-        """Note that the part at `path` needs a feature, one of `FEATURES`, that is not there."""
-        self._features.setdefault(kind, []).append(path)
-
-    def _camera(self, index: int, node_name: str, used_at: str, world: Float64s) -> Camera:
-        source = self._document.cameras.get(index, used_at)
-        name = source.name or node_name or f"camera {index}"
-        return Camera(name, _projection(source, f"cameras[{index}]"), _rigid(world, used_at))
-
-    def _mesh(self, number: int) -> Mesh:
-        """A mesh with the primitives that can be drawn."""
-        path = f"meshes[{number}]"
-        try:
-            source = self._document.meshes.get(number, path)
-        except PartError as error:
-            self._diagnostics.skipped(error, path)
-            return Mesh("", [])
-        geometries = []
-        for place, raw in enumerate(source.primitives):
-            where = f"{path}.primitives[{place}]"
-            try:
-                primitive = decode_part(raw, Primitive, where)
-                geometry = self._geometry(primitive, where)
-            except PartError as error:
-                self._diagnostics.skipped(error, where)
-                continue
-            if source.weights and len(source.weights) != len(primitive.targets):
-                counts = f"{len(source.weights)} weights for {len(primitive.targets)} morph targets"
-                self._diagnostics.warning(f"{path}.weights", counts)
-            if geometry is not None:
-                geometries.append(geometry)
-        return Mesh(source.name or f"mesh {number}", geometries)
-
-    def _geometry(self, primitive: Primitive, path: str) -> Geometry | None:
-        """A primitive as triangles, None if none is finite. Raises `PartError` if it cannot be read or has none."""
-        attributes = primitive.attributes
-        if not 0 <= primitive.mode < len(MODES):
-            raise PartError(f"{path}.mode", f"mode {primitive.mode} is not within 0 and 6")
-        if primitive.mode < TRIANGLES:
-            raise PartError(f"{path}.mode", f"{MODES[primitive.mode]} are not drawn")
-        if "POSITION" not in attributes:
-            raise PartError(f"{path}.attributes", "there is no POSITION")
-        where = f"{path}.attributes.POSITION"
-        if DRACO in primitive.extensions and not self._reader.is_backed(attributes["POSITION"], where):
-            raise PartError(f"{path}.extensions.{DRACO}", "Draco compression is not read")
-        positions = self._reader.read_floats(attributes["POSITION"], where, "VEC3")
-        indices = self._indices(primitive, len(positions), path)
-        if not len(indices):
-            raise PartError(path, "there is no triangle")
-        indices = self._drop_non_finite(indices, positions, where)
-        if not len(indices):
-            return None
-        normals = self._normals(attributes, len(positions), f"{path}.attributes.NORMAL")
-        if "COLOR_0" in attributes:
-            self._unsupported("colours", f"{path}.attributes.COLOR_0")
-        if primitive.targets:
-            self._unsupported("morphs", f"{path}.targets")
-        return Geometry(positions, indices, normals, self._material(primitive.material, f"{path}.material"))
-
-    def _indices(self, primitive: Primitive, vertices: int, path: str) -> NDArray[np.uint32]:
-        """The triangles of a primitive, uint32[m, 3]."""
-        if primitive.indices is None:
-            order = np.arange(vertices, dtype=np.uint32)
-        else:
-            where = f"{path}.indices"
-            order = self._reader.read_indices(primitive.indices, where)
-            highest = int(order.max())
-            if highest >= vertices:
-                raise PartError(where, f"vertex index {highest}, but there are {vertices} vertices")
-        if primitive.mode == TRIANGLES and len(order) % 3:
-            self._diagnostics.warning(
-                path, f"{len(order)} corners are no whole number of triangles; the rest is dropped"
-            )
-        return assemble_triangles(order, primitive.mode)
-
-    def _drop_non_finite(self, indices: NDArray[np.uint32], positions: Float32s, path: str) -> NDArray[np.uint32]:
-        """Without the triangles that touch a position that is not finite."""
-        finite = np.logical_and.reduce(np.isfinite(positions), axis=1)
-        if finite.all():
-            return indices
-        kept = np.logical_and.reduce(finite[indices], axis=1)
-        dropped = len(kept) - int(kept.sum())
-        bad = len(finite) - int(finite.sum())
-        self._diagnostics.warning(path, f"{bad} positions are not finite; {dropped} triangles are dropped")
-        return indices[kept]
-
-    def _normals(self, attributes: dict[str, int], vertices: int, path: str) -> Float32s | None:
-        """Unit normals float32[n, 3], zero where there is none; None where the geometry is to be flat."""
-        if "NORMAL" not in attributes:
-            return None
-        try:
-            normals = self._reader.read_floats(attributes["NORMAL"], path, "VEC3")
-            if len(normals) != vertices:
-                raise PartError(path, f"{len(normals)} normals for {vertices} positions")
-        except PartError as error:
-            self._diagnostics.skipped(error, path, "is ignored: flat shading instead")
-            return None
-        length = np.sqrt(np.einsum("ij,ij->i", normals, normals, dtype=np.float64))
-        if (np.abs(length - 1.0) <= NORMAL_TOLERANCE).all():
-            return normals
-        usable = np.isfinite(length) & (length > 0.0)
-        off = int((~(np.abs(length - 1.0) <= NORMAL_TOLERANCE)).sum())
-        self._diagnostics.warning(
-            path, f"{off} normals are not of unit length; normalised, or flat where that cannot be"
+        used = document.root.extensions_used
+        return Scene(
+            path=document.file,
+            cameras=self._cameras,
+            materials=materials,
+            meshes=meshes,
+            instances=instances,
+            warnings=diagnostics.messages,
+            environment=read_surroundings(document, diagnostics),
+            lost=self._lost({node.mesh for _, node in placing if node.mesh is not None}),
+            images=images,
+            textures=textures,
+            lights=self._lights,
+            variants=variants,
+            extensions=used,
+            undrawn=[
+                *(kind for kind in undrawn.FEATURES if kind in self._features),
+                *(name for name in used if name in undrawn.EXTENSIONS or name not in EXTENSIONS),
+            ],
         )
-        scaled = np.zeros_like(normals)
-        scaled[usable] = normals[usable] / length[usable, None]
-        return scaled
 
-    def _material(self, index: int | None, used_at: str) -> int:
-        """The number of a primitive's material, the default one's if it has none."""
-        if index is not None:
+    def _walk(self) -> list[tuple[int, Node]]:
+        """Goes through the nodes of the scene; returns those that place a mesh. A camera or light that is bad is left out."""
+        placing: list[tuple[int, Node]] = []
+        for number, node, world in walk_scene(self._document, self._diagnostics, self._feature):
+            path = f"nodes[{number}]"
+            self._worlds[number] = world
             try:
-                self._document.materials.check(index, used_at)
+                camera = read_camera(self._document, node, path, world, self._diagnostics)
+                self._cameras += [camera] if camera is not None else []
             except PartError as error:
-                self._diagnostics.skipped(error, used_at, "is replaced by the default material")
-            else:
-                return index
-        if self._default_material is None:
-            self._default_material = len(self._materials)
-            self._materials.append(Material(name="default"))
-        return self._default_material
+                self._diagnostics.skipped(error, f"the camera of {path}")
+            try:
+                light = read_light(self._document, node, number, world, self._diagnostics)
+                self._lights += [light] if light is not None else []
+            except PartError as error:
+                self._diagnostics.skipped(error, f"the light of {path}")
+            if node.mesh is not None:
+                placing.append((number, node))
+        return placing
 
+    def _place(self, placing: list[tuple[int, Node]], source: MeshReader) -> tuple[list[Mesh], list[Instance]]:
+        """The meshes and where they stand."""
+        document, diagnostics = self._document, self._diagnostics
+        instances: list[Instance] = []
+        posed: dict[tuple[int, tuple[float, ...], int | None], int] = {}  # mesh, weights, skin -> number after the file's
+        poses: list[tuple[int, Pose]] = []
+        plain: set[int] = set()
+        for number, node in placing:
+            path = f"nodes[{number}]"
+            try:
+                assert node.mesh is not None
+                document.meshes.check(node.mesh, f"{path}.mesh")
+                world, joints, mesh = self._worlds[number], self._joints(node, path), node.mesh
+                weights = self._weights(node)
+                if joints is None and not weights:
+                    plain.add(mesh)
+                else:
+                    key = (mesh, weights, None if joints is None else node.skin)
+                    if key not in posed:
+                        posed[key] = len(document.meshes) + len(poses)
+                        poses.append((mesh, Pose(weights, joints)))
+                    mesh = posed[key]
+                    world = world if joints is None else np.eye(4)
+                copies = read_copies(node, path, self._reader)
+                instances.append(Instance(mesh, world, node.name or f"node {number}", number, copies))
+            except PartError as error:
+                diagnostics.skipped(error, f"the mesh of {path}")
+        meshes = [
+            source.mesh(number) if diagnostics.strict or number in plain else Mesh("", [])
+            for number in range(len(document.meshes))
+        ]
+        meshes += [source.mesh(number, pose) for number, pose in poses]
+        return meshes, [instance for instance in instances if meshes[instance.mesh].geometries]
 
-def assemble_triangles(order: NDArray[np.uint32], mode: int) -> NDArray[np.uint32]:
-    """Triangles uint32[m, 3] of a list (mode 4), strip (5) or fan (6) of vertices uint32[n].
+    def _weights(self, node: Node) -> tuple[float, ...]:
+        """The weights of the morph targets of a node's mesh; empty where all are 0."""
+        assert node.mesh is not None
+        weights = node.weights
+        if not weights:
+            try:
+                weights = self._document.meshes.get(node.mesh, "").weights
+            except PartError:  # told where the mesh is read
+                return ()
+        return tuple(weights) if any(weights) else ()
 
-    Specification, section 3.7.2.1. In a strip every second triangle is turned over, so that all face the same side.
-    """
-    if mode == TRIANGLES:
-        return order[: len(order) // 3 * 3].reshape(-1, 3)
-    if len(order) < 3:
-        return np.zeros((0, 3), np.uint32)
-    if mode == FAN:
-        return np.stack([order[1:-1], order[2:], np.broadcast_to(order[0], len(order) - 2)], 1)
-    triangles = np.stack([order[:-2], order[1:-1], order[2:]], 1)
-    triangles[1::2] = triangles[1::2][:, [0, 2, 1]]
-    return triangles
+    def _joints(self, node: Node, path: str) -> Float64s | None:
+        """What moves the vertices of a node's mesh, a matrix for each joint of its skin: float64[j, 4, 4] into the world.
 
+        None where the node has no skin, or (with a warning) one that cannot be used.
+        """
+        if node.skin is None:
+            return None
+        self._feature("skins", f"{path}.skin")
+        where = f"skins[{node.skin}]"
+        try:
+            skin = self._document.skins.get(node.skin, f"{path}.skin")
+            for place, joint in enumerate(skin.joints):
+                if joint not in self._worlds:
+                    raise PartError(f"{where}.joints[{place}]", f"node {joint} is not in the scene")
+            if not skin.joints:
+                raise PartError(f"{where}.joints", "is empty")
+            matrices = np.stack([self._worlds[joint] for joint in skin.joints])
+            if skin.inverse_bind_matrices is not None:
+                used_at = f"{where}.inverseBindMatrices"
+                inverse = self._reader.read_floats(skin.inverse_bind_matrices, used_at, "MAT4")
+                if len(inverse) < len(matrices):
+                    raise PartError(used_at, f"{len(inverse)} matrices for {len(matrices)} joints")
+                matrices = matrices @ inverse[: len(matrices)].reshape(-1, 4, 4).transpose(0, 2, 1).astype(np.float64)
+        except PartError as error:
+            self._diagnostics.skipped(error, where, "is ignored: the mesh is drawn where its node stands")
+            return None
+        return matrices
 
-def _projection(source: CameraJson, path: str) -> Perspective | Orthographic:
-    """The projection of a camera. Raises `PartError` for one that has no picture."""
-    path = f"{path}.{source.type}"
-    if source.type == "perspective":
-        lens = source.perspective
-        if lens is None:
-            raise PartError(path, "is missing")
-        if not 0.0 < lens.yfov < math.pi:
-            raise PartError(f"{path}.yfov", f"{lens.yfov:g} is not within 0 and pi")
-        if lens.aspect_ratio is not None and lens.aspect_ratio <= 0.0:
-            raise PartError(f"{path}.aspectRatio", f"{lens.aspect_ratio:g} is not positive")
-        zfar = math.inf if lens.zfar is None else lens.zfar
-        _check_range(lens.znear, zfar, lens.znear > 0.0, path)
-        return Perspective(lens.yfov, lens.aspect_ratio, lens.znear, zfar)
-    box = source.orthographic
-    if box is None:
-        raise PartError(path, "is missing")
-    if box.xmag == 0.0 or box.ymag == 0.0:
-        raise PartError(path, "xmag and ymag must not be 0")
-    _check_range(box.znear, box.zfar, box.znear >= 0.0, path)
-    return Orthographic(box.xmag, box.ymag, box.znear, box.zfar)
+    def _variants(self) -> list[str]:
+        """The names of the variants of KHR_materials_variants."""
+        raw = self._document.root.extensions.get(VARIANTS)
+        if raw is None:
+            return []
+        where = f"extensions.{VARIANTS}"
+        try:
+            return [variant.name for variant in decode_part(raw, _Variants, where).variants]
+        except PartError as error:
+            self._diagnostics.skipped(error, where, "is ignored")
+            return []
 
+    def _lost(self, placed_meshes: set[int]) -> list[str]:
+        """What of the file a saved scene does not hold."""
+        root = self._document.root
+        extensions = [name for name in root.extensions_used if name not in EXTENSIONS or name in LOST_EXTENSIONS]
+        rest = {
+            "meshes that nothing places": len(root.meshes) > len(placed_meshes),
+            "other scenes": len(root.scenes) > 1,
+        }
+        features = [name for name in self._features if name not in KEPT]
+        return [*features, *extensions, *(name for name, there in rest.items() if there)]
 
-def _check_range(znear: float, zfar: float, fine: bool, path: str) -> None:
-    if not fine or zfar <= znear:
-        raise PartError(path, f"znear {znear:g} and zfar {zfar:g} are no range of depth")
-
-
-def _rigid(world: Float64s, path: str) -> Float64s:
-    """The matrix with perpendicular unit axes: scale and shear are ignored (specification, section 3.10.1)."""
-    rigid = world.copy()
-    back, up = world[:3, 2], world[:3, 1]
-    side = np.cross(up, back)
-    for column, axis in ((2, back), (0, side)):
-        length = np.linalg.norm(axis)
-        if not 0.0 < length < math.inf:
-            raise PartError(path, "the camera stands in a transform without volume")
-        rigid[:3, column] = axis / length
-    rigid[:3, 1] = np.cross(rigid[:3, 2], rigid[:3, 0])
-    if np.dot(world[:3, 0], rigid[:3, 0]) < 0.0:
-        rigid[:3, 0] *= -1.0
-    return rigid
+    def _feature(self, name: str, path: str) -> None:
+        """Note that the part at `path` has a feature: of those that `undrawn` lists, or one that a saved scene will lack."""
+        self._features.setdefault(name, []).append(path)

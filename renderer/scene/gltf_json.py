@@ -14,6 +14,7 @@ Format: Khronos glTF 2.0 specification, chapters 4 (GLB container) and 5 (proper
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -69,6 +70,16 @@ class Diagnostics:
         self.warning(error.path, f"{error.message}; {what} {instead}")
 
 
+def within(value: float, low: float, high: float, path: str, diagnostics: Diagnostics) -> float:
+    """The value, or (with a warning at its JSON path) the bound that it is beyond."""
+    if low <= value <= high:
+        return value
+    clamped = min(max(value, low), high)
+    limits = f"within {low:g} and {high:g}" if math.isfinite(high) else f"{low:g} or more"
+    diagnostics.warning(path, f"{value:g} is not {limits}; {clamped:g} is used")
+    return clamped
+
+
 class _Object(msgspec.Struct, rename="camel"):
     """A JSON object of glTF: camelCase names, unknown properties ignored."""
 
@@ -80,6 +91,7 @@ class Asset(_Object):
 
 class Scene(_Object):
     nodes: list[int] = []
+    extras: Any = None
 
 
 class Node(_Object):
@@ -143,6 +155,7 @@ class BufferView(_Object):
     byte_length: int
     byte_offset: int = 0
     byte_stride: int | None = None
+    extensions: Extensions = {}
 
 
 class Buffer(_Object):
@@ -169,12 +182,43 @@ class Camera(_Object):
     name: str = ""
     perspective: PerspectiveJson | None = None
     orthographic: OrthographicJson | None = None
+    extras: Any = None
 
 
 class TextureInfo(_Object):
+    """A slot of a material. `scale` is there for normal maps only, `strength` for occlusion maps only."""
+
     index: int
     tex_coord: int = 0
-    extensions: dict[str, dict[str, Any]] = {}
+    scale: float = 1.0
+    strength: float = 1.0
+    extensions: Extensions = {}
+
+
+class Texture(_Object):
+    name: str = ""
+    source: int | None = None
+    sampler: int | None = None
+    extensions: Extensions = {}
+
+
+class Image(_Object):
+    name: str = ""
+    uri: str | None = None
+    mime_type: str | None = None
+    buffer_view: int | None = None
+
+
+class Sampler(_Object):
+    mag_filter: int | None = None
+    min_filter: int | None = None
+    wrap_s: int = 10497
+    wrap_t: int = 10497
+
+
+class Skin(_Object):
+    joints: list[int]
+    inverse_bind_matrices: int | None = None
 
 
 class MetallicRoughness(_Object):
@@ -216,6 +260,7 @@ class Root(_Object):
     animations: list[msgspec.Raw] = []
     extensions_used: list[str] = []
     extensions_required: list[str] = []
+    extensions: Extensions = {}
 
 
 def decode_part(raw: msgspec.Raw, kind: type[T], path: str) -> T:
@@ -272,8 +317,10 @@ class Document:
         self.buffers = Table("buffers", "buffer", root.buffers, Buffer)
         self.cameras = Table("cameras", "camera", root.cameras, Camera)
         self.materials = Table("materials", "material", root.materials, Material)
-        self.textures = Table("textures", "texture", root.textures, dict[str, Any])
-        self.skins = Table("skins", "skin", root.skins, dict[str, Any])
+        self.textures = Table("textures", "texture", root.textures, Texture)
+        self.images = Table("images", "image", root.images, Image)
+        self.samplers = Table("samplers", "sampler", root.samplers, Sampler)
+        self.skins = Table("skins", "skin", root.skins, Skin)
 
 
 def read_document(file: Path, diagnostics: Diagnostics) -> Document:
@@ -282,9 +329,9 @@ def read_document(file: Path, diagnostics: Diagnostics) -> Document:
         data = file.read_bytes()
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise SceneError(f"{file}: {reason}; give the path of a .gltf or .glb file") from None
+        raise SceneError(f"{file}: {reason}; give the path of a .gltf, .glb, .obj, .ply or .stl file") from None
     except ValueError:
-        raise SceneError(f"{str(file)!r}: not a file name; give the path of a .gltf or .glb file") from None
+        raise SceneError(f"{str(file)!r}: not a file name; give the path of a .gltf, .glb, .obj, .ply or .stl file") from None
     if not data:
         raise SceneError(f"{file}: the file is empty; export or download it again")
     binary = None

@@ -13,20 +13,26 @@ with a warning.  Format: Khronos glTF 2.0 specification, section 3.5; EXT_mesh_g
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 import numpy as np
 
 from renderer.scene.accessors import AccessorReader
 from renderer.scene.gltf_json import Diagnostics, Document, Node, PartError, decode_part
-from renderer.scene.model import Float64s, SceneError
+from renderer.scene.model import Copies, Float64s, SceneError, rotations
 
 INSTANCING = "EXT_mesh_gpu_instancing"
+VISIBILITY = "KHR_node_visibility"
 UNIT_TOLERANCE = 1e-2  # of a quaternion's length: quantised ones are off by half a per cent
 SHEAR_TOLERANCE = 1e-3
+ROUNDING = 1e-6  # of a quaternion of float32 numbers
 IDENTITY = np.eye(4)
 IDENTITY.flags.writeable = False
+
+
+class _Visibility(msgspec.Struct):
+    visible: bool = True
 
 
 class _Instancing(msgspec.Struct):
@@ -60,8 +66,13 @@ def check_forest(document: Document) -> None:
         finished.update(chain)
 
 
-def walk_scene(document: Document, diagnostics: Diagnostics) -> Iterator[tuple[int, Node, Float64s]]:
-    """Nodes of the scene to show, parents before children in the file's order: (number, node, world float64[4, 4])."""
+def walk_scene(
+    document: Document, diagnostics: Diagnostics, feature: Callable[[str, str], None]
+) -> Iterator[tuple[int, Node, Float64s]]:
+    """Nodes of the scene to show, parents before children in the file's order: (number, node, world float64[4, 4]).
+
+    A node that KHR_node_visibility hides is left out with all below it, and told to `feature`.
+    """
     visited: set[int] = set()
     stack = [(number, used_at, IDENTITY) for number, used_at in reversed(_scene_roots(document, diagnostics))]
     while stack:
@@ -71,6 +82,11 @@ def walk_scene(document: Document, diagnostics: Diagnostics) -> Iterator[tuple[i
             if number in visited:
                 raise PartError(used_at, f"node {number} is in the scene already")
             visited.add(number)
+            if VISIBILITY in node.extensions:
+                where = f"nodes[{number}].extensions.{VISIBILITY}"
+                if not decode_part(node.extensions[VISIBILITY], _Visibility, where).visible:
+                    feature("hidden nodes", where)
+                    continue
             local = local_matrix(node, f"nodes[{number}]", diagnostics)
         except PartError as error:
             diagnostics.skipped(error, f"nodes[{number}]", "is skipped with all below it")
@@ -111,32 +127,19 @@ def local_matrix(node: Node, path: str, diagnostics: Diagnostics) -> Float64s | 
     return matrix
 
 
-def rotations(quaternions: Float64s) -> Float64s:
-    """Rotation matrices float64[n, 3, 3] of unit quaternions float64[n, 4] (x, y, z, w)."""
-    x, y, z, w = quaternions.T
-    return np.stack(
-        [
-            np.stack([1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)], -1),
-            np.stack([2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)], -1),
-            np.stack([2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)], -1),
-        ],
-        1,
-    )
-
-
-def instance_matrices(node: Node, path: str, world: Float64s, reader: AccessorReader) -> Float64s:
-    """World matrices float64[k, 4, 4] of the node's mesh: one, or as many as EXT_mesh_gpu_instancing asks for.
+def read_copies(node: Node, path: str, reader: AccessorReader) -> Copies | None:
+    """The places that EXT_mesh_gpu_instancing gives the node's mesh, None where the node has no such extension.
 
     Raises `PartError` if the extension's attributes cannot be read or do not fit together.
     """
     raw = node.extensions.get(INSTANCING)
     if raw is None:
-        return world[None]
+        return None
     path = f"{path}.extensions.{INSTANCING}"
     attributes = decode_part(raw, _Instancing, path).attributes
     kinds = {"TRANSLATION": "VEC3", "ROTATION": "VEC4", "SCALE": "VEC3"}
     read = {
-        name: reader.read_floats(attributes[name], f"{path}.attributes.{name}", kind).astype(np.float64)
+        name: reader.read_floats(attributes[name], f"{path}.attributes.{name}", kind)
         for name, kind in kinds.items()
         if name in attributes
     }
@@ -144,20 +147,23 @@ def instance_matrices(node: Node, path: str, world: Float64s, reader: AccessorRe
     if len(counts) != 1:
         problem = "none of TRANSLATION, ROTATION, SCALE" if not counts else "attributes of different counts"
         raise PartError(f"{path}.attributes", problem)
-    locals_ = np.tile(IDENTITY, (counts.pop(), 1, 1))
-    if "ROTATION" in read:
-        length = np.linalg.norm(read["ROTATION"], axis=1, keepdims=True)
-        if not (np.isfinite(length) & (length > 0)).all():
-            raise PartError(f"{path}.attributes.ROTATION", "a quaternion of length zero or not finite")
-        locals_[:, :3, :3] = rotations(read["ROTATION"] / length)
-    if "SCALE" in read:
-        locals_[:, :3, :3] *= read["SCALE"][:, None, :]
-    if "TRANSLATION" in read:
-        locals_[:, :3, 3] = read["TRANSLATION"]
-    matrices: Float64s = world @ locals_
-    if not np.isfinite(matrices).all():
+    count = counts.pop()
+    translation, rotation, scale = (read.get(name) for name in kinds)
+    if not all(np.isfinite(values).all() for values in read.values()):
         raise PartError(f"{path}.attributes", "transforms that are not finite")
-    return matrices
+    if rotation is None:
+        rotation = np.tile(np.array([0, 0, 0, 1], np.float32), (count, 1))
+    else:
+        length = np.linalg.norm(rotation.astype(np.float64), axis=1, keepdims=True)
+        if not (length > 0).all():
+            raise PartError(f"{path}.attributes.ROTATION", "a quaternion of length zero")
+        if (np.abs(length - 1.0) > ROUNDING).any():
+            rotation = (rotation / length).astype(np.float32)
+    return Copies(
+        np.zeros((count, 3), np.float32) if translation is None else translation,
+        rotation,
+        np.ones((count, 3), np.float32) if scale is None else scale,
+    )
 
 
 def _children(document: Document, number: int) -> list[int]:

@@ -13,16 +13,15 @@ the four bytes in separate planes, each of runs (a count above 128: the next byt
 from __future__ import annotations
 
 import io
-import os
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from renderer.scene.files import write_whole
 from renderer.scene.model import Float32s
 
 F = TypeVar("F")
@@ -52,16 +51,11 @@ def write_image(path: str | Path, array: ArrayLike, *, tonemapped: NDArray[np.ui
     _check_shape(file, pixels)
     if not file.parent.is_dir():
         raise ImageError(f"{file}: there is no folder {file.parent}; create it, or write elsewhere")
-    part = file.with_name(f".{os.getpid()}.part")
     try:
-        part.write_bytes(encode(np.ascontiguousarray(pixels)))
-        part.replace(file)
+        write_whole(file, encode(np.ascontiguousarray(pixels)))
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise ImageError(f"{file}: cannot be written: {reason}; free space or write elsewhere") from None
-    finally:
-        with suppress(OSError):
-            part.unlink()
 
 
 def read_image(path: str | Path) -> Float32s:

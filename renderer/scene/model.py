@@ -1,14 +1,16 @@
 """What a scene is, in glTF's terms, as plain data over NumPy arrays.
 
 Importers fill these classes; the BVH builder and the upload to the device read them; none of them knows a file format.
-A mesh is stored once and placed by any number of instances, so a forest of one tree costs one tree.  `Scene.triangles`
-flattens that into world space for a single-level BVH: it is the place where mirrored instances get their winding back,
-where normals are carried through non-uniform scales, and where triangles that no ray can hit (no area, or not finite)
-are dropped and counted, so that nothing further down has to think of them.
+Here is what a scene is made of; materials, textures, lights and the flattening into triangles have files of their own
+(`model_material`, `model_texture`, `model_light`, `soup`), and are names of this module too.
+
+A mesh is stored once and placed by any number of instances, so a forest of one tree costs one tree; an instance that is
+a whole crowd (EXT_mesh_gpu_instancing) is one object with three arrays.  A geometry may have another material in each
+variant (KHR_materials_variants); `Scene.variant` says which is shown.
 
 Lengths are metres, colours linear Rec.709, radiance W/(sr m2), angles radians.  Matrices are float64, act on column
-vectors, and are affine.  Cameras look along their local -z with +y up.  Every instance keeps the number of its glTF
-node: that is where animation will take hold.  Punctual lights will be one more list beside `cameras`.
+vectors, and are affine.  Cameras and lights look along their local -z.  Every instance and light keeps the number of
+its glTF node: that is where animation will take hold.
 """
 
 from __future__ import annotations
@@ -21,16 +23,20 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-Float32s = NDArray[np.float32]
-Float64s = NDArray[np.float64]
+from renderer.scene.model_light import Light as Light
+from renderer.scene.model_material import Material as Material
+from renderer.scene.model_texture import Image as Image
+from renderer.scene.model_texture import Texture as Texture
+from renderer.scene.soup import Float32s as Float32s
+from renderer.scene.soup import Float64s as Float64s
+from renderer.scene.soup import Placed, flattened, transform
+from renderer.scene.soup import TriangleSoup as TriangleSoup
 
-# Twice the area over the longest edge squared, below which a triangle is a line: far under what float32 corners can
-# express for any triangle that still has a usable plane.
-FLATNESS = 1e-9
 QUIET = np.errstate(over="ignore", invalid="ignore", divide="ignore")  # values that are not finite are sorted out after
 DEFAULT_YFOV = math.radians(40.0)
 DEFAULT_VIEW = (0.35, 0.3, 1.0)  # from the centre towards the camera: the front of a glTF asset faces +z
 DEFAULT_MARGIN = 1.05
+CROWD = 1000  # placings of a geometry, from which its box is taken instead of its vertices
 
 
 class SceneError(Exception):
@@ -59,34 +65,30 @@ class Orthographic:
 
 @dataclass(frozen=True)
 class Camera:
-    """A camera where it stands. `world` is float64[4, 4], camera to world, its axes of unit length."""
+    """A camera where it stands. `world` is float64[4, 4], camera to world, its axes of unit length.
+
+    `aperture` is the radius of its lens in metres, 0 for a pinhole; `focus` the distance in metres, along its axis, at
+    which all is sharp, None where the renderer chooses.
+    """
 
     name: str
     projection: Perspective | Orthographic
     world: Float64s
+    aperture: float = 0.0
+    focus: float | None = None
 
 
 @dataclass(frozen=True)
-class Material:
-    """Metallic-roughness factors of one glTF material. `emissive` is linear radiance, its strength multiplied in."""
+class Environment:
+    """What surrounds the scene: light of one colour from everywhere, so far.
 
-    name: str = ""
-    base_color_factor: tuple[float, float, float, float] = (1.0, 1.0, 1.0, 1.0)
-    metallic: float = 1.0
-    roughness: float = 1.0
-    emissive: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    specular_factor: float = 1.0
-    specular_color_factor: tuple[float, float, float] = (1.0, 1.0, 1.0)
-    ior: float = 1.5
-    unlit: bool = False
-    double_sided: bool = False
-    alpha_mode: str = "OPAQUE"
-    alpha_cutoff: float = 0.5
+    `radiance` is linear, multiplied by `strength`; `turn` is the angle about the vertical in degrees, which a uniform
+    environment does not show.
+    """
 
-    @property
-    def is_emissive(self) -> bool:
-        """Whether a surface of this material is a light."""
-        return max(self.emissive) > 0.0
+    radiance: tuple[float, float, float]
+    strength: float = 1.0
+    turn: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -95,13 +97,24 @@ class Geometry:
 
     positions float32[n, 3]; indices uint32[m, 3], each below n, counter-clockwise seen from the front; normals
     float32[n, 3], or None for flat shading (a zero normal: flat at that corner); material indexes `Scene.materials`.
-    Positions that a triangle uses are finite; others may be anything.
+    tangents float32[n, 4], unit vectors and the side of the bitangent (+-1), or None; texcoords float32[n, 2] for each
+    set; colours float32[n, 4], linear, by which the base colour is multiplied, or None.
+    variants: the material in a variant, where it is another. Positions that a triangle uses are finite; other values
+    may be anything.
     """
 
     positions: Float32s
     indices: NDArray[np.uint32]
     normals: Float32s | None
     material: int
+    tangents: Float32s | None = None
+    texcoords: tuple[Float32s, ...] = ()
+    colours: Float32s | None = None
+    variants: dict[int, int] = field(default_factory=dict)
+
+    def material_in(self, variant: int | None) -> int:
+        """The number of its material in a variant of the scene, None for the scene as it is without."""
+        return self.material if variant is None else self.variants.get(variant, self.material)
 
 
 @dataclass(frozen=True)
@@ -112,14 +125,63 @@ class Mesh:
     geometries: list[Geometry]
 
 
+@dataclass(frozen=True, eq=False)
+class Copies:
+    """The places of a crowd, in the space of its node: translation float32[k, 3], rotation float32[k, 4] (unit
+    quaternions x, y, z, w), scale float32[k, 3], applied in the order scale, rotation, translation."""
+
+    translation: Float32s
+    rotation: Float32s
+    scale: Float32s
+
+    def __len__(self) -> int:
+        return len(self.translation)
+
+    def matrices(self) -> Float64s:
+        """float64[k, 4, 4]."""
+        matrices = np.zeros((len(self), 4, 4))
+        matrices[:, :3, :3] = rotations(self.rotation.astype(np.float64))
+        matrices[:, :3, :3] *= self.scale[:, None, :]
+        matrices[:, :3, 3] = self.translation
+        matrices[:, 3, 3] = 1.0
+        return matrices
+
+
+def rotations(quaternions: Float64s) -> Float64s:
+    """Rotation matrices float64[n, 3, 3] of unit quaternions float64[n, 4] (x, y, z, w)."""
+    x, y, z, w = quaternions.T
+    return np.stack(
+        [
+            np.stack([1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)], -1),
+            np.stack([2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)], -1),
+            np.stack([2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)], -1),
+        ],
+        1,
+    )
+
+
 @dataclass(frozen=True)
 class Instance:
-    """A mesh placed in the world: `world` is float64[4, 4], affine; `node` is the number of the placing glTF node."""
+    """A mesh placed in the world: `world` is float64[4, 4], affine; `node` is the number of the placing glTF node.
+
+    With `copies` it is placed as many times as they are, each at `world` times its own matrix.
+    """
 
     mesh: int
     world: Float64s
     name: str
     node: int
+    copies: Copies | None = None
+
+    @property
+    def count(self) -> int:
+        """How many times the mesh is placed."""
+        return 1 if self.copies is None else len(self.copies)
+
+    def worlds(self) -> Float64s:
+        """The matrices of all its placings, float64[count, 4, 4]."""
+        matrices: Float64s = self.world[None] if self.copies is None else self.world @ self.copies.matrices()
+        return matrices
 
 
 @dataclass(frozen=True)
@@ -136,30 +198,13 @@ class Totals:
     light_triangles: int
 
 
-@dataclass(frozen=True)
-class TriangleSoup:
-    """World-space triangles of a whole scene, T of them, none degenerate, none with a value that is not finite.
-
-    positions float32[T, 3, 3] (triangle, corner, xyz), counter-clockwise from the front also in mirrored instances;
-    normals float32[T, 3, 3] of unit length, holding the geometric normal where a geometry is flat, or None where every
-    triangle is flat; material int32[T]; instance int32[T], index into `Scene.instances`.
-    `degenerate` and `non_finite` count what was dropped.
-    """
-
-    positions: Float32s
-    normals: Float32s | None
-    material: NDArray[np.int32]
-    instance: NDArray[np.int32]
-    degenerate: int
-    non_finite: int
-
-    def __len__(self) -> int:
-        return len(self.positions)
-
-
 @dataclass
 class Scene:
-    """A whole scene: what to draw, from where, and what the importer had to say about the file."""
+    """A whole scene: what to draw, from where, and what the importer had to say about the file.
+
+    Without an `environment` nothing but the scene's own lights shines; the renderer decides what becomes of a scene
+    without any. `variants` are names; `variant` is the number of the one that is shown, None for the file's default.
+    """
 
     path: Path
     cameras: list[Camera] = field(default_factory=list)
@@ -167,62 +212,71 @@ class Scene:
     meshes: list[Mesh] = field(default_factory=list)
     instances: list[Instance] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    environment: Environment | None = None
+    lost: list[str] = field(default_factory=list)  # what the file has and a scene cannot hold, by name ("animations"): gone when saved
+    images: list[Image] = field(default_factory=list)
+    textures: list[Texture] = field(default_factory=list)
+    lights: list[Light] = field(default_factory=list)
+    variants: list[str] = field(default_factory=list)
+    variant: int | None = None
+    extensions: list[str] = field(default_factory=list)  # that the file says it uses
+    undrawn: list[str] = field(default_factory=list)  # of these, and of other features by name, what is not in the picture
 
     def totals(self) -> Totals:
         """Counts for `rayfuse info` and the benchmark record."""
         triangles = lights = light_triangles = 0
         for instance in self.instances:
             for geometry in self.meshes[instance.mesh].geometries:
-                triangles += len(geometry.indices)
-                if self.materials[geometry.material].is_emissive:
-                    lights += 1
-                    light_triangles += len(geometry.indices)
-        return Totals(triangles, len(self.instances), len(self.materials), lights, light_triangles)
+                triangles += len(geometry.indices) * instance.count
+                if self.materials[geometry.material_in(self.variant)].is_emissive:
+                    lights += instance.count
+                    light_triangles += len(geometry.indices) * instance.count
+        instances = sum(instance.count for instance in self.instances)
+        return Totals(triangles, instances, len(self.materials), lights, light_triangles)
 
     @QUIET
     def bounds(self) -> Float64s | None:
         """The axis-aligned box of all that is drawn, float64[2, 3] (low, high corner); None for an empty scene."""
         boxes = []
-        for _, geometry, worlds in self._placed():
+        for _, _, geometry, _, worlds in self.placed():
             used = np.zeros(len(geometry.positions), bool)
             used[geometry.indices] = True
-            points = _transform(geometry.positions[used], worlds).reshape(-1, 3)
+            points = geometry.positions[used]
             points = points[np.isfinite(points).all(1)]
-            if len(points):
-                boxes.append((points.min(0), points.max(0)))
+            if not len(points):
+                continue
+            if len(worlds) > CROWD:  # the box around each placing's turned box: a bit larger, and far quicker
+                low, high = points.min(0).astype(np.float64), points.max(0).astype(np.float64)
+                middle, half = (low + high) / 2.0, (high - low) / 2.0
+                centres = worlds[:, :3, :3] @ middle + worlds[:, :3, 3]
+                reach = np.abs(worlds[:, :3, :3]) @ half
+                moved = np.concatenate([centres - reach, centres + reach])
+            else:
+                moved = transform(points, worlds).reshape(-1, 3)
+            moved = moved[np.isfinite(moved).all(1)]
+            if len(moved):
+                boxes.append((moved.min(0), moved.max(0)))
         if not boxes:
             return None
-        return np.array([np.min([low for low, _ in boxes], 0), np.max([high for _, high in boxes], 0)])
+        return np.array([np.min([box[0] for box in boxes], 0), np.max([box[1] for box in boxes], 0)])
 
     @QUIET
     def triangles(self) -> TriangleSoup:
         """All triangles in world space, geometry by geometry, each geometry's instances one after another."""
-        parts = [
-            _world_triangles(geometry, worlds, np.array(ids, np.int32)) for ids, geometry, worlds in self._placed()
-        ]
-        if not parts:
-            none = np.zeros(0, np.int32)
-            return TriangleSoup(np.zeros((0, 3, 3), np.float32), None, none, none, 0, 0)
-        smooth = any(part.normals is not None for part in parts)
-        return TriangleSoup(
-            np.concatenate([part.positions for part in parts]),
-            np.concatenate([_normals_or_flat(part) for part in parts]) if smooth else None,
-            np.concatenate([part.material for part in parts]),
-            np.concatenate([part.instance for part in parts]),
-            sum(part.degenerate for part in parts),
-            sum(part.non_finite for part in parts),
-        )
+        return flattened(self.placed())
 
-    def _placed(self) -> Iterator[tuple[list[int], Geometry, Float64s]]:
-        """Each geometry that is drawn, with the instances that draw it and their matrices, float64[k, 4, 4]."""
+    def placed(self) -> Iterator[Placed]:
+        """Each geometry that is drawn: int32[k] numbers of the instances that draw it, its number in the mesh, itself, its material in
+        the variant that is shown, and the matrices of its placings, float64[k, 4, 4]. An instance with copies is there for each."""
         users: dict[int, list[int]] = {}
         for number, instance in enumerate(self.instances):
             users.setdefault(instance.mesh, []).append(number)
         for mesh, numbers in users.items():
-            worlds = np.stack([self.instances[number].world for number in numbers])
-            for geometry in self.meshes[mesh].geometries:
+            worlds = np.concatenate([self.instances[number].worlds() for number in numbers])
+            ids = np.repeat(np.array(numbers, np.int32), [self.instances[number].count for number in numbers])
+            for place, geometry in enumerate(self.meshes[mesh].geometries):
                 if len(geometry.indices):
-                    yield numbers, geometry, worlds
+                    yield ids, place, geometry, geometry.material_in(self.variant), worlds
 
 
 def default_camera(scene: Scene) -> Camera:
@@ -238,87 +292,3 @@ def default_camera(scene: Scene) -> Camera:
     world[:3, 0], world[:3, 1], world[:3, 2] = right, np.cross(back, right), back
     world[:3, 3] = (low + high) / 2 + back * distance
     return Camera("default", Perspective(DEFAULT_YFOV, None, distance * 1e-3, distance * 1e3), world)
-
-
-def _transform(points: Float32s, worlds: Float64s) -> Float64s:
-    """Points float32[n, 3] through k matrices: float64[k, n, 3]. What overflows becomes infinite, silently."""
-    moved: Float64s = points.astype(np.float64) @ worlds[:, :3, :3].transpose(0, 2, 1)
-    moved += worlds[:, None, :3, 3]
-    return moved
-
-
-def _world_triangles(geometry: Geometry, worlds: Float64s, ids: NDArray[np.int32]) -> TriangleSoup:
-    """One geometry under k matrices: flat part of a soup, its normals None where the geometry has none."""
-    indices = geometry.indices.astype(np.int64)
-    determinants = np.linalg.det(worlds[:, :3, :3])
-    corners = _corners(geometry.positions, indices, worlds)
-    mirrored = determinants < 0
-    corners[mirrored] = corners[mirrored][:, :, [0, 2, 1]]
-    finite = np.isfinite(corners).all((2, 3))
-    hit = finite & ~_is_flat(corners)
-    normals = None
-    if geometry.normals is not None:
-        # Cofactors are determinant times inverse transpose, and exist where a scale of zero leaves no inverse.
-        linear = worlds[:, :3, :3]
-        cofactors = np.stack([np.cross(linear[:, (i + 1) % 3], linear[:, (i + 2) % 3]) for i in range(3)], 1)
-        turned = np.zeros_like(worlds)
-        turned[:, :3, :3] = cofactors * np.where(mirrored, -1.0, 1.0)[:, None, None]
-        shading = _corners(geometry.normals, indices, turned, unit=True)
-        shading[mirrored] = shading[mirrored][:, :, [0, 2, 1]]
-        normals = shading[hit]
-        missing = ~np.any(normals, -1)
-        if missing.any():
-            normals = np.where(missing[..., None], _geometric_normals(corners[hit])[:, None, :], normals)
-    count = int(hit.sum())
-    return TriangleSoup(
-        corners[hit],
-        normals,
-        np.full(count, geometry.material, np.int32),
-        np.broadcast_to(ids[:, None], hit.shape)[hit],
-        int(finite.sum()) - count,
-        finite.size - int(finite.sum()),
-    )
-
-
-def _corners(vectors: Float32s, indices: NDArray[np.int64], worlds: Float64s, unit: bool = False) -> Float32s:
-    """Vectors of each corner of each triangle under k matrices: float32[k, m, 3, 3]; of unit length (or zero) if asked.
-
-    Vertices are transformed once each, unless the triangles use few of them.
-    """
-    gather_first = indices.size < len(vectors)
-    moved = _transform(vectors[indices.reshape(-1)] if gather_first else vectors, worlds)
-    if unit:
-        length = np.linalg.norm(moved, axis=-1, keepdims=True)
-        moved = np.where((length > 0) & np.isfinite(length), moved / length, 0.0)
-    narrow = moved.astype(np.float32)
-    return narrow.reshape(len(worlds), *indices.shape, 3) if gather_first else narrow[:, indices]
-
-
-def _edge_cross(corners: Float32s) -> tuple[Float64s, Float64s]:
-    """Cross product of two edges, float64[..., 3], and the longest edge squared, float64[...]."""
-    wide = corners.astype(np.float64)
-    first, second = wide[..., 1, :] - wide[..., 0, :], wide[..., 2, :] - wide[..., 0, :]
-    third = second - first
-    longest = np.maximum.reduce([(edge * edge).sum(-1) for edge in (first, second, third)])
-    return np.cross(first, second), longest
-
-
-def _is_flat(corners: Float32s) -> NDArray[np.bool_]:
-    """Which triangles float32[..., 3, 3] have no area."""
-    cross, longest = _edge_cross(corners)
-    flat: NDArray[np.bool_] = ~(np.sqrt((cross * cross).sum(-1)) > FLATNESS * longest)
-    return flat
-
-
-def _geometric_normals(corners: Float32s) -> Float32s:
-    """Unit normals float32[n, 3] of triangles float32[n, 3, 3] that have an area."""
-    cross, _ = _edge_cross(corners)
-    narrow: Float32s = (cross / np.linalg.norm(cross, axis=-1, keepdims=True)).astype(np.float32)
-    return narrow
-
-
-def _normals_or_flat(part: TriangleSoup) -> Float32s:
-    """The part's normals float32[n, 3, 3], or its geometric normal at all three corners."""
-    if part.normals is not None:
-        return part.normals
-    return np.repeat(_geometric_normals(part.positions)[:, None, :], 3, 1)

@@ -14,7 +14,9 @@ from renderer.sampling.rng import Rng
 from renderer.sampling.warp import triangle
 from renderer.vec import Ray, Vec3, cross, dot
 
-LIGHT_ROW = 16  # floats of a light: first vertex, two edges, radiance, density by area, two-sided, longest edge
+FEW = 32  # lights up to which a ray may be compared with each of them
+LIGHT_ROW = 16  # floats of a light: first vertex, two edges, radiance, density by area, two-sided, longest edge, nothing
+ALIAS_ROW = 4  # floats that may follow in a row: of the alias table's column of that number the share and the other light (bits)
 
 
 class LightSample(NamedTuple):
@@ -29,14 +31,22 @@ class LightSample(NamedTuple):
     size: Tensor
 
 
-@dataclass(frozen=True)
-class Lights:
-    """The emissive triangles of a scene. `probability`, `alias`: the alias table; `rows`: float32[n, 16]."""
+class AliasColumns(NamedTuple):
+    """An alias table: float32[n] and int32[n], see `sampling.alias`."""
 
     probability: Tensor
     alias: Tensor
+
+
+@dataclass(frozen=True)
+class Lights:
+    """The emissive triangles of a scene. `alias`: the alias table, None where rows have it; `rows`: float32[n, LIGHT_ROW or
+    LIGHT_ROW + ALIAS_ROW]. `count`: how many there are (the tables may be longer); `few`: not more than FEW, which shapes the code."""
+
+    alias: AliasColumns | None
     rows: Tensor
-    count: int = field(metadata={"static": True})
+    count: Any  # int
+    few: bool = field(metadata={"static": True})
 
     def sample(self, rng: Rng) -> tuple[LightSample, Rng]:
         """A point on some light (at least one must exist)."""
@@ -45,7 +55,8 @@ class Lights:
         w, rng = rng.next()
         scaled = u * self.count
         column = scaled.cast("int32").minimum(self.count - 1)
-        light = where(scaled - column.cast("float32") < self.probability[column], column, self.alias[column])
+        share, other = self._column(column)
+        light = where(scaled - column.cast("float32") < share, column, other)
         row = [self.rows[light, k] for k in range(15)]
         e1, e2 = Vec3(*row[3:6]), Vec3(*row[6:9])
         b1, b2 = triangle(v, w)
@@ -53,6 +64,12 @@ class Lights:
         n = n * (1.0 / dot(n, n).sqrt())
         return LightSample(Vec3(*row[0:3]) + e1 * b1 + e2 * b2, n, Vec3(*row[9:12]), row[12], row[13] > 0, row[14]), rng
 
+    def _column(self, number: Tensor) -> tuple[Tensor, Tensor]:
+        """Of a column of the alias table: the share of its own light, and the other light."""
+        if self.alias is not None:
+            return self.alias.probability[number], self.alias.alias[number]
+        share, other = (self.rows[number, LIGHT_ROW + k] for k in range(2))
+        return share, other.bitcast("int32")
 
     def nearest(self, ray: Ray, t_max: Any) -> tuple[Tensor, Tensor]:
         """The nearest emissive triangle on each lane's ray, from either side: its distance (t_max: none) and number (-1: none).

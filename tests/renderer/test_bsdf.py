@@ -24,8 +24,8 @@ def evaluate(albedo: tuple[float, float, float], cosine: NDArray[np.float64]) ->
     """f [n, 3] and density [n] under cosines."""
 
     def both(cosine: Tensor) -> Any:
-        bsdf = Lambert(Vec3(*albedo))
-        return bsdf.f(cosine), bsdf.density(cosine)
+        bsdf, wi = Lambert(Vec3(*albedo)), Vec3((1 - cosine * cosine).sqrt(), cosine * 0, cosine)
+        return bsdf.f(wi), bsdf.density(wi)
 
     f, density = jit(both, device=device())(Tensor(cosine.astype(np.float32)))
     return np.stack([c.numpy() for c in f], 1).astype(np.float64), density.numpy().astype(np.float64)

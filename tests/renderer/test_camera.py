@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -170,3 +171,82 @@ def test_the_files_camera_is_the_one_that_is_used(cornell: Any) -> None:
     assert scene.cameras
     place = camera_data(scene.cameras[0], 64, 64).place
     np.testing.assert_allclose(place[3], scene.cameras[0].world[:3, 3], rtol=1e-6)
+
+
+# ---- the lens ----
+
+
+def with_lens(camera: Camera, aperture: float, focus: float | None) -> Camera:
+    return replace(camera, aperture=aperture, focus=focus)
+
+
+def test_without_an_aperture_all_rays_come_from_one_point() -> None:
+    camera = look_at((1, 2, 5), (0, 0, 0), 0.8)
+    sharp, same = rays(camera, 64, 48), rays(with_lens(camera, 0.0, 3.0), 64, 48)
+    assert np.ptp(sharp.origin, axis=(0, 1)).max() == 0
+    np.testing.assert_array_equal(sharp.direction, same.direction)
+
+
+def test_rays_begin_evenly_all_over_the_lens() -> None:
+    n, radius = 256, 0.25
+    camera = with_lens(look_at((1, 2, 5), (1, 2, 0), 0.8), radius, 3.0)
+    origin = rays(camera, n, n).origin
+    x, y = ((origin[..., k] - (1, 2)[k]) / radius for k in range(2))
+    np.testing.assert_allclose(origin[..., 2], 5, atol=1e-6)
+    r, angle = np.hypot(x, y), np.arctan2(y, x)
+    assert r.max() <= 1 + 1e-6
+    counts = np.histogram2d(np.minimum(r * r, 0.99999).ravel(), angle.ravel(), (8, 12), ((0, 1), (-math.pi, math.pi)))[0]
+    assert chi_square(counts.astype(int), np.full((8, 12), n * n / 96)) < 5
+
+
+@pytest.mark.parametrize("projection", [0.8, Orthographic(2.0, 2.0)])
+def test_in_the_plane_of_focus_every_ray_is_where_its_pixel_is(projection: Any) -> None:
+    width, height, focus = 40, 30, 3.0
+    camera = look_at((1, 2, 5), (1, 2, 0), projection)
+    half = math.tan(0.4) * focus if isinstance(projection, float) else 2.0
+    ray = rays(with_lens(camera, 0.3, focus), width, height)
+    np.testing.assert_allclose(np.linalg.norm(ray.direction, axis=-1), 1, atol=1e-6)
+    point = ray.origin + ray.direction * (focus / -ray.direction[..., 2:])
+    column = ((point[..., 0] - 1) / (half * width / height) + 1) / 2 * width
+    row = (1 - (point[..., 1] - 2) / half) / 2 * height
+    assert (np.abs(column - np.arange(width) - 0.5) <= 0.5 + 1e-3).all()
+    assert (np.abs(row - np.arange(height)[:, None] - 0.5) <= 0.5 + 1e-3).all()
+
+
+@pytest.mark.parametrize(("focus", "distance"), [(2.0, 6.0), (6.0, 2.0), (4.0, 4.0), (2.8, 4.0)])
+def test_a_point_out_of_focus_becomes_the_circle_of_confusion(focus: float, distance: float) -> None:
+    """Of radius A |1 / d - 1 / f| as a tangent: a small square that shines has the spread of such a circle, and is no larger."""
+    size, aperture, half = 64, 0.15, math.tan(0.2)
+    side = 2 * half * distance / size * 2  # two pixels
+    lamp = quad([-side / 2, -side / 2, 0], [side, 0, 0], [0, side, 0])
+    camera = with_lens(look_at((0, 0, distance), (0, 0, 0), 0.4), aperture, focus)
+    light = render(scene_of((lamp, grey(0.0, 1.0)), camera=camera), (size, size), depth=1, spp=16, frames=64).mean[..., 0]
+    light = light.astype(np.float64)
+    radius = aperture * abs(1 / distance - 1 / focus) / half * size / 2  # in pixels
+    if focus == distance:
+        assert light.sum() == light[31:33, 31:33].sum() == 4
+        return
+    assert radius > 2
+    within = math.sqrt(radius**2 / 4 + 4 / 12 + 1 / 12)  # a disk's spread along an axis, a square's of two pixels, a pixel's
+    for axis in range(2):
+        assert abs(spread(light.sum(axis)) / within - 1) < 0.03
+    rows, columns = np.nonzero(light)
+    assert np.hypot(rows - 31.5, columns - 31.5).max() <= radius + 2 * math.sqrt(2)
+    assert abs(light.sum() / 4 - 1) < 0.05  # as much light as two pixels by two
+
+
+def test_a_camera_that_names_no_focus_is_focused_on_its_pivot() -> None:
+    camera = with_lens(look_at((0, 0, 5), (0, 0, 0)), 0.1, None)
+    assert camera_data(camera, 8, 8, 0.0, np.array([0.5, 0.0, 2.0])).focus == 3
+    assert camera_data(camera, 8, 8, 70.0, np.array([0.0, 0.0, 1.0])).focus == 4
+    assert camera_data(with_lens(camera, 0.1, 7.0), 8, 8, 70.0, np.zeros(3)).focus == 7
+
+
+def test_lenses_and_projections_are_run_time_data() -> None:
+    pinhole = look_at((0, 0, 5), (0, 0, 0))
+    cameras = (pinhole, with_lens(pinhole, 0.1, 2.0), look_at((0, 0, 5), (0, 0, 0), Orthographic(1, 1)))
+    rays(cameras[0], 8, 8)
+    before = len(_tracing().stats.compiles)
+    for camera in cameras:
+        rays(camera, 8, 8)
+    assert len(_tracing().stats.compiles) == before

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from engine import Jitted, Tensor, jit, stack
 from renderer.pipeline.camera import camera_data
-from renderer.pipeline.film import Film
-from renderer.pipeline.frame import FrameSettings, make_frame
+from renderer.pipeline.film import Film, Films
+from renderer.pipeline.frame import FrameSettings, Numbers, make_frame
 from renderer.pipeline.tonemap import filmic, rgba8, srgb
 from renderer.scene.gltf import load
 from renderer.vec import Vec3
@@ -72,8 +72,9 @@ def test_a_window_of_another_size_and_another_camera_compile_nothing(cornell: An
     data, run = uploaded(scene).data, make_frame(on)
     for k, (width, height) in enumerate(((32, 32), (17, 9), (1, 1), (64, 3))):
         camera = camera_data(scene.cameras[0], width, height, 10.0 * k, np.zeros(3))
-        picture = run(data, Film.empty(height, width), camera, 0, k, False, 1.0 + k, FrameSettings(1, 3))
-        assert picture.rgba.numpy().shape == (height, width)
+        film, picture = Films().of(width, height)
+        run(data, film, picture, camera, Numbers(seed=k, max_depth=3, exposure=1.0 + k), FrameSettings())
+        assert picture.numpy().shape == (height, width) and picture.numpy().all()
     assert len(run.stats.compiles) == 1
 
 
@@ -85,7 +86,7 @@ def shown(values: Any, exposure: float = 1.0) -> NDArray[np.uint8]:
     v = np.asarray(values, np.float32).reshape(-1, 3)
 
     def convert(colour: Tensor, exposure: float) -> Tensor:
-        return rgba8(Vec3(*(colour[:, k] for k in range(3))), exposure)
+        return rgba8(Vec3(*(colour[:, k] for k in range(3))), exposure, 0)
 
     packed: NDArray[np.uint32] = jit(convert, device=device())(Tensor(v), exposure).numpy()
     return packed.astype("<u4").view(np.uint8).reshape(-1, 4).copy()

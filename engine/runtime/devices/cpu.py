@@ -20,10 +20,11 @@ import numpy as np
 
 from engine.compiler.target import Target
 from engine.frontend.printing import line
+from engine.frontend.storage import Buffer, Memory
 from engine.graph.uop import Op, Shape, UOp, size_value
 from engine.runtime import events
 from engine.runtime.cache import Cache, digest
-from engine.runtime.device import DeviceError, LaunchRequest, Program
+from engine.runtime.device import UNTOLD, DeviceError, LaunchRequest, Program, Resources
 from engine.runtime.devices.known_host import known_host, llvm_identity
 from engine.runtime.devices.native import PASSES, CompileError, Library, LoadError, assembly, compile_ir, load_object
 from engine.runtime.devices.native_pool import Launch, LaunchTable, Pool
@@ -124,6 +125,8 @@ class CpuProgram:
     ordered: bool
     cached: bool
     seconds: float
+    workgroup: int
+    resources: Resources = UNTOLD
     printer: Printer | None = None
     checker: Checker | None = None
 
@@ -152,9 +155,9 @@ class CpuPlan:
             number = program.grid.workgroups(dims)
             self.table.set_workgroups(i, number, max(1, number // (threads * _PIECES)))
 
-    def rebind(self, launch: int, slot: int, array: np.ndarray[Any, Any]) -> None:
-        self.launches[launch].arrays[slot] = array
-        self.table.set_buffer(launch, slot, array.ctypes.data)
+    def rebind(self, launch: int, slot: int, memory: Memory) -> None:
+        self.launches[launch].arrays[slot] = memory
+        self.table.set_buffer(launch, slot, memory.ctypes.data)
 
     def run(self, dims: dict[str, int]) -> None:
         self.device.pool.run(self.address, self.count, self.table.times_address)
@@ -173,6 +176,7 @@ class CpuDevice:
     """
 
     backend = "cpu"
+    host_memory = True
 
     def __init__(self, threads: int | None = None, group: int | None = None, contract: bool = True, cache: Cache | None = None) -> None:
         self.cache = cache if cache is not None else Cache.from_environment()
@@ -222,7 +226,7 @@ class CpuDevice:
         known = self._programs.get(key)
         if known is not None:
             grid, seconds = Grid.of(kernel, self.group_width), time.perf_counter() - started
-            return replace(known, grid=grid, ordered=kernel.ordered, cached=True, seconds=seconds)
+            return replace(known, grid=grid, ordered=kernel.ordered, cached=True, seconds=seconds, workgroup=kernel.workgroup)
         events.show(4, f"source of {kernel.name}\n{ir}")
         data = self.cache.get(key)
         cached = data is not None
@@ -239,7 +243,8 @@ class CpuDevice:
         library.address(kernel.name)  # linked now, and not when it is launched
         grid, dims = Grid.of(kernel, self.group_width), dim_names(kernel, self.check)
         seconds = time.perf_counter() - started
-        return self._keep(CpuProgram(kernel.name, key, library, grid, dims, kernel.ordered, cached, seconds, printer, checker))
+        program = CpuProgram(kernel.name, key, library, grid, dims, kernel.ordered, cached, seconds, kernel.workgroup)
+        return self._keep(replace(program, printer=printer, checker=checker))
 
     def _keep(self, program: CpuProgram) -> CpuProgram:
         """Tells of a kernel that is ready, and remembers it."""
@@ -254,15 +259,15 @@ class CpuDevice:
         grid = program.grid
         if program.printer is not None or program.checker is not None:  # it calls back into the process that traced it
             return None
-        return (program.name, program.key, program.dims, program.ordered, pack_shape(grid.sizes), grid.steps, grid.per)
+        return (program.name, program.key, program.dims, program.ordered, pack_shape(grid.sizes), grid.steps, grid.per, program.workgroup)
 
     def unpack(self, packed: tuple[Any, ...]) -> CpuProgram | None:
         started = time.perf_counter()
-        name, key, dims, ordered, sizes, steps, per = packed
+        name, key, dims, ordered, sizes, steps, per, workgroup = packed
         grid = Grid(unpack_shape(sizes), steps, per)
         known = self._programs.get(key)
         if known is not None:
-            return replace(known, grid=grid, ordered=ordered, cached=True, seconds=time.perf_counter() - started)
+            return replace(known, grid=grid, ordered=ordered, cached=True, seconds=time.perf_counter() - started, workgroup=workgroup)
         data = self.cache.get(key)
         if data is None:
             return None
@@ -271,10 +276,13 @@ class CpuDevice:
             library.address(name)
         except LoadError:
             return None
-        return self._keep(CpuProgram(name, key, library, grid, dims, ordered, True, time.perf_counter() - started))
+        return self._keep(CpuProgram(name, key, library, grid, dims, ordered, True, time.perf_counter() - started, workgroup))
 
-    def executable(self, launches: Sequence[LaunchRequest]) -> CpuPlan:
+    def executable(self, launches: Sequence[LaunchRequest], parameters: np.ndarray[Any, Any] | None) -> CpuPlan:
         return CpuPlan(self, launches)
+
+    def allocate(self, nbytes: int) -> Buffer:
+        raise AssertionError("kernels work on the host's memory")
 
     def close(self) -> None:
         """Ends the threads."""

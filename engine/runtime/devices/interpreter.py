@@ -13,8 +13,9 @@ import numpy as np
 from engine.compiler.kernel import Kernel
 from engine.compiler.print import text
 from engine.compiler.target import Target
+from engine.frontend.storage import Buffer, Memory
 from engine.graph.uop import size_value
-from engine.runtime.device import LaunchRequest, Program
+from engine.runtime.device import UNTOLD, LaunchRequest, Program, Resources
 from engine.runtime.devices import reference
 
 
@@ -25,6 +26,11 @@ class InterpretedProgram:
     kernel: Kernel
     cached: bool = True
     seconds: float = 0.0
+    resources: Resources = UNTOLD
+
+    @property
+    def workgroup(self) -> int:
+        return self.kernel.workgroup
 
 
 class InterpretedPlan:
@@ -54,14 +60,15 @@ class InterpretedPlan:
     def resize(self, dims: dict[str, int]) -> None:
         """Nothing is fixed to sizes here."""
 
-    def rebind(self, launch: int, slot: int, array: np.ndarray[Any, Any]) -> None:
-        self.launches[launch].arrays[slot] = array
+    def rebind(self, launch: int, slot: int, memory: Memory) -> None:
+        self.launches[launch].arrays[slot] = memory
 
 
 class ReferenceDevice:
     """The interpreter. `group`: lanes of a group (1, 4, 16)."""
 
     backend = "reference"
+    host_memory = True
 
     def __init__(self, group: int = 1, nan_check: bool = False) -> None:
         self.name = "NumPy interpreter"
@@ -87,8 +94,11 @@ class ReferenceDevice:
     def unpack(self, packed: tuple[Any, ...]) -> None:
         """Never asked for, since `pack` gives nothing."""
 
-    def executable(self, launches: Sequence[LaunchRequest]) -> InterpretedPlan:
+    def executable(self, launches: Sequence[LaunchRequest], parameters: np.ndarray[Any, Any] | None) -> InterpretedPlan:
         return InterpretedPlan(self, launches)
+
+    def allocate(self, nbytes: int) -> Buffer:
+        raise AssertionError("kernels work on the host's memory")
 
     def close(self) -> None:
         """Holds nothing."""

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine import Device, Jitted
+from renderer.bvh.traverse import Form
 from renderer.pipeline.camera import camera_data
-from renderer.pipeline.film import Film
-from renderer.pipeline.frame import FrameSettings, make_frame
+from renderer.pipeline.film import Films
+from renderer.pipeline.frame import FrameSettings, Numbers, make_frame
 from renderer.scene.model import Scene, default_camera
 from renderer.scene.upload import Uploaded, upload
 from tests.renderer.helpers.tracing import device
@@ -36,10 +37,10 @@ def frame_function(on: Device, workgroup: int | None = None) -> Jitted:
     return make_frame(on, workgroup)
 
 
-def uploaded(scene: Scene, form: str | None = None, group: int | None = None, backend: str = "cpu") -> Uploaded:
+def uploaded(scene: Scene, form: Form | None = None, group: int | None = None, backend: str = "cpu") -> Uploaded:
     """The scene in the form of tree that a device of this kind traverses."""
     width = 16 if backend == "reference" and group is None else device(backend, group).group_width
-    return upload(scene, group=width, packet=None if form is None else form == "packet")
+    return upload(scene, group=width, form=form)
 
 
 def render(
@@ -49,7 +50,7 @@ def render(
     spp: int = 1,
     depth: int = 4,
     seed: int = 0,
-    form: str | None = None,
+    form: Form | None = None,
     group: int | None = None,
     backend: str = "cpu",
     threads: int = 1,
@@ -62,21 +63,21 @@ def render(
     held = (data or uploaded(scene, form, group, backend)).data
     width, height = size
     camera = camera_data((scene.cameras or [default_camera(scene)])[0], width, height)
-    film = Film.empty(height, width)
+    film, picture = Films().of(width, height)
     run = frame_function(on, workgroup)
-    settings = FrameSettings(spp, depth, count)
+    settings = FrameSettings(spp > 1, count)
     before = np.zeros((height, width, 3), np.float64)
     squares = np.zeros_like(before)
     for k in range(frames):
-        picture = run(held, film, camera, k * spp, seed, k > 0, 1.0, settings)
+        traced = run(held, film, picture, camera, Numbers(k * spp, k * spp, spp, depth, seed), settings)
         if frames > 1:
             total = film.total.numpy().astype(np.float64)
             squares += ((total - before) / spp) ** 2
             before = total
     mean = film.total.numpy() / np.float32(frames * spp)
     variance = np.maximum(squares / frames - mean.astype(np.float64) ** 2, 0)
-    rays = tuple(int(r.numpy().astype(np.int64).sum()) for r in picture.rays) if count else None
-    rgba = picture.rgba.numpy().astype("<u4").view(np.uint8).reshape(height, width, 4).copy()
+    rays = tuple(int(r.numpy().astype(np.int64).sum()) for r in traced) if count else None
+    rgba = picture.numpy().astype("<u4").view(np.uint8).reshape(height, width, 4).copy()
     return Rendered(
         mean, np.sqrt(variance / max(1, frames - 1)), int(film.refused.numpy().sum()), rgba, None if rays is None else (rays[0], rays[1])
     )

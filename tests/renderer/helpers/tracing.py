@@ -1,4 +1,4 @@
-"""Rays through the tree of a scene, on any device and in both forms; and through Embree, which knows nothing of ours."""
+"""Rays through the tree of a scene, on any device and in every form; and through Embree, which knows nothing of ours."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from engine import Device, Jitted, Tensor, jit, open_device
-from renderer.bvh.traverse import DeviceBVH
+from engine import Device, DeviceError, Jitted, Tensor, jit, open_device
+from renderer.bvh.traverse import Form, Tree
 from renderer.scene.model import Scene
 from renderer.scene.upload import upload
 from renderer.vec import Ray, Vec3, dot
@@ -22,8 +22,19 @@ Floats = NDArray[np.float32]
 @lru_cache(None)
 def device(backend: str = "cpu", group: int | None = None, threads: int | None = 1) -> Device:
     """One device of each kind for the whole session."""
+    if backend in ("opencl", "opengl"):  # whose lanes are alone
+        return _or_skip(backend)
     options: dict[str, Any] = {} if group is None else {"group": group}
     return open_device(backend, threads=threads, **options)
+
+
+def _or_skip(backend: str) -> Device:
+    try:
+        return open_device(backend)
+    except DeviceError as error:
+        import pytest
+
+        pytest.skip(f"no {backend} device: {error}")
 
 
 class Hits(NamedTuple):
@@ -38,12 +49,12 @@ class Hits(NamedTuple):
         return np.asarray(self.triangle >= 0)
 
 
-def _trace(bvh: DeviceBVH, slot: Tensor, origin: Tensor, direction: Tensor, reach: float) -> tuple[Tensor, Tensor, Tensor]:
+def _trace(bvh: Tree, origin: Tensor, direction: Tensor, reach: float) -> tuple[Tensor, Tensor, Tensor]:
     given = Ray(Vec3(*(origin[:, k] for k in range(3))), Vec3(*(direction[:, k] for k in range(3))))
     ray = bvh.approach(given)
     hit = bvh.closest(ray, reach)
     found = hit.slot >= 0
-    triangle = found.where(slot[found.where(hit.slot, 0)], -1)
+    triangle = found.where(bvh.triangle(found.where(hit.slot, 0)), -1)
     moved = ray.origin - given.origin
     return hit.t + dot(moved, given.direction) / dot(given.direction, given.direction), triangle, bvh.any(ray, reach)
 
@@ -55,21 +66,24 @@ def _tracing(on: Device) -> Jitted:
 
 
 class Tracer:
-    """Closest and any hits of rays with a scene (or bare triangles)."""
+    """Closest and any hits of rays with a scene (or bare triangles). In the form "lone" they
+    go to an OpenCL device instead of the CPU: its lanes are alone."""
 
-    def __init__(self, scene: Scene | Triangles, form: str = "packet", group: int | None = None, backend: str = "cpu") -> None:
+    def __init__(self, scene: Scene | Triangles, form: Form = "packet", group: int | None = None, backend: str = "cpu") -> None:
         if isinstance(scene, np.ndarray):
             scene = scene_of((scene, grey(0.5)))
         self.soup = scene.triangles().positions
+        if form == "lone" and backend == "cpu":
+            backend, group = "opencl", None
         self.device = device(backend, group)
         width = 16 if backend == "reference" and group is None else self.device.group_width
-        self.data = upload(scene, group=width, packet=form == "packet").data
+        self.data = upload(scene, group=width, form=form).data
 
     def __call__(self, origins: Any, directions: Any, reach: float = FAR) -> Hits:
         o = np.ascontiguousarray(np.broadcast_to(np.asarray(origins, np.float32), np.shape(directions)))
         d = np.ascontiguousarray(directions, np.float32)
         run = _tracing(self.device)
-        results = run(self.data.bvh, self.data.slot, Tensor(o, dims=("rays",)), Tensor(d, dims=("rays",)), float(reach))
+        results = run(self.data.bvh, Tensor(o, dims=("rays",)), Tensor(d, dims=("rays",)), float(reach))
         t, triangle, anything = (r.numpy().copy() for r in results)
         return Hits(np.where(triangle >= 0, t, np.inf).astype(np.float32), triangle, anything)
 

@@ -1,0 +1,42 @@
+"""A scene file of any kind into the scene model: the one door to all importers.
+
+A file is known by how it begins where its format has a mark (GLB, PLY), else by its ending; what is neither is taken for glTF, whose
+importer says what is wrong with it. An importer is imported when a file needs it. To add a format, write a module with a function
+`load` like the one below, and a line in `BY_ENDING`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Protocol, cast
+
+from renderer.scene.model import Scene
+
+BY_MARK = {b"glTF": "gltf", b"ply\n": "ply", b"ply\r": "ply"}
+BY_ENDING = {".gltf": "gltf", ".glb": "gltf", ".obj": "obj", ".ply": "ply", ".stl": "stl"}
+
+
+class Importer(Protocol):
+    """What every importer offers."""
+
+    def __call__(self, path: str | Path, *, strict: bool = False, warn: Callable[[str], None] | None = None) -> Scene: ...
+
+
+def load(path: str | Path, *, strict: bool = False, warn: Callable[[str], None] | None = None) -> Scene:
+    """Load a .gltf, .glb, .obj, .ply or .stl file.
+
+    `warn` is called with each warning, one line that begins with the place in the file; `Scene.warnings` keeps them all.  With `strict`
+    the first of them is a `SceneError` instead.  Raises `SceneError` for a file that cannot be shown at all.  A file with nothing to
+    draw gives a scene without instances, and a warning.
+    """
+    file = Path(path)
+    try:
+        with file.open("rb") as stream:
+            head = stream.read(4)
+    except (OSError, ValueError):  # the importer has a text for it
+        head = b""
+    kind = BY_MARK.get(head) or BY_ENDING.get(file.suffix.lower(), "gltf")
+    importer = cast(Importer, import_module(f"renderer.scene.{kind}").load)
+    return importer(file, strict=strict, warn=warn)
