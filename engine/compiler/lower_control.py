@@ -10,18 +10,20 @@ from collections.abc import Generator
 from itertools import product as combinations
 
 from engine.compiler.kernel import same_line
-from engine.compiler.lower_core import COST, Answer, Core, Index, Instance, NeedsCut, Request, constant
-from engine.compiler.place import Component
+from engine.compiler.lower_arrays import Arrays
+from engine.compiler.lower_core import COST, ONLY_TABLES, Answer, Index, Instance, NeedsCut, Request, constant
+from engine.compiler.place import Component, Region
 from engine.frontend.trace import TraceError, line_of
-from engine.graph.dtypes import ArrayType, DType, bool_, int32
-from engine.graph.uop import Op, RegionArg, UOp
+from engine.graph.dtypes import DType, bool_, int32
+from engine.graph.uop import EFFECTS, Op, RegionArg, UOp
 
 _SELECTED = 4  # constants up to which one of them is selected, not read from a table
-ONLY_TABLES = "only tables can be read at computed places"
+_WRITTEN_OUT = 64  # elements of an inner axis up to which one of them is selected, where the others could also be stored
+_LATE = frozenset({*EFFECTS, Op.RESULT})
 Picking = Generator[Request, UOp, tuple[Component, Index]]  # asks, then gives a component and what is to be picked from it
 
 
-class Control(Core):
+class Control(Arrays):
     """GATHER, PROJ, loop variables, private arrays, votes, prints."""
 
     # ---- tables ----
@@ -91,6 +93,7 @@ class Control(Core):
         node, index, gate, pin = request
         owner, k = node.src[0], node.arg
         if owner.op == Op.APPEND:
+            self.check_home(node, index, gate)
             version = yield owner, index if owner.shape else (), gate, pin
             top = self.memo.get((owner, index if owner.shape else (), gate, -2))
             return top if top is not None else UOp.new(Op.PROJ, int32, (version,), 1)
@@ -99,6 +102,10 @@ class Control(Core):
         if gate is not None and not owner.scope:
             raise NeedsCut(owner, "control flow whose results are read beyond the edges of its lanes")
         instance = self._enter(owner, lanes)
+        whole = owner.op == Op.LOOP and self._is_vector(owner, k)
+        axis = self._axis_to_select(request, depth, len(index) - whole, instance.region.parent)
+        if axis is not None:
+            return (yield from self._selected(request, axis))
         if owner.op == Op.LOOP:
             component, picked = yield from self._loop_component(instance, k, inner)
             if component.result is None:
@@ -116,7 +123,7 @@ class Control(Core):
         full = (*lanes, *inner)
         if owner.op == Op.SERIAL:
             source = owner.src[k]
-            values = [(yield source, full if source.shape else (), gate, 0)]
+            values = [(yield source, self.within(source, full), None, 0)]
         else:
             if region.condition is None:
                 selector = owner.src[0]
@@ -124,7 +131,7 @@ class Control(Core):
             values = []
             for n in range(len(region.arms)):
                 source = owner.src[1 + n * count + k]
-                values.append((yield source, full if source.shape else (), gate, 0))
+                values.append((yield source, self.within(source, full), None, 0))
         dtype = values[0].dtype
         if isinstance(dtype, DType):
             widest = max(values, key=lambda v: v.dtype.count)
@@ -141,9 +148,8 @@ class Control(Core):
         region = instance.region
         initial = node.src[k]
         picked: Index = ()
-        serial = self.serial_of(node) if inner else 0
-        if inner and serial and isinstance(initial.shape[-1], int) and initial.shape[-1] > 1:
-            iota = UOp.new(Op.IOTA, int32.vec(int(initial.shape[-1])), (), serial)
+        if inner and self._is_vector(node, k):
+            iota = UOp.new(Op.IOTA, int32.vec(int(initial.shape[-1])), (), self.serial_of(node))
             picked, inner = (inner[-1],), (*inner[:-1], iota)
         key = (k, inner)
         component = instance.components.get(key)
@@ -155,9 +161,48 @@ class Control(Core):
             component = Component(var, var, var, None)
             region.components.append(component)
             instance.components[key] = component
-            component.init = yield initial, (*instance.lanes, *inner) if initial.shape else (), None, 0
+            component.init = yield initial, self.within(initial, (*instance.lanes, *inner)), None, 0
             self.pending.append((instance, component, k, inner))
         return component, picked
+
+    def _is_vector(self, loop: UOp, k: int) -> bool:
+        """True where the k-th state of a loop lies across the SIMD unit: all of its last inner axis is one component."""
+        shape = loop.src[k].shape
+        return len(shape) > len(loop.arg.lanes) and isinstance(shape[-1], int) and shape[-1] > 1 and self.serial_of(loop) > 0
+
+    # ---- inner axes at places that are computed ----
+
+    def _axis_to_select(self, request: Request, first: int, end: int, around: Region | None, vote: bool = False) -> int | None:
+        """The first of these axes along which a result of control flow (or a vote) in region `around` is not made at the place asked for.
+
+        What control flow computes is made where it stands. So a place along an inner axis has to be known before it, not inside it or
+        after it. Nor is a place that may lie beyond the axis' ends (there is a gate) one to make a result for. Lanes that vote inside a
+        body (`vote`) have to vote on the same place.
+        """
+        _, index, gate, _ = request
+        assert around is not None
+        for axis in range(first, end):
+            i = index[axis]
+            if i.op != Op.CONST and (gate is not None or (vote and i.op != Op.IOTA) or not _is_known(i, around)):
+                return axis
+        return None
+
+    def _selected(self, request: Request, axis: int) -> Answer:
+        """An element of which the place along `axis` is known too late: those at all places are made, and one is selected."""
+        node, index, _, _ = request
+        size = node.shape[axis]
+        if not node.scope and not (isinstance(size, int) and size <= _WRITTEN_OUT):
+            raise NeedsCut(node.src[0] if node.op == Op.PROJ else node, "control flow whose results are read at computed places")
+        if not isinstance(size, int):
+            owner = node.src[0] if node.src else self.by_region[node.arg[0]][0].node
+            raise TraceError(f"{line_of(owner) or 'a body'}: an inner axis of dynamic size is read at computed places; {ONLY_TABLES}")
+        result: UOp | None = None
+        for k in range(size):
+            value = yield node, (*index[:axis], constant(k), *index[axis + 1 :]), None, 0
+            here = self.make(Op.EQ, bool_, index[axis], constant(k))
+            result = value if result is None else self.make(Op.WHERE, node.dtype, here, value, result)
+        assert result is not None
+        return result
 
     def _pick(self, value: UOp, picked: Index) -> UOp:
         if not picked or picked[0].op == Op.IOTA:
@@ -179,17 +224,11 @@ class Control(Core):
         depth = len(instance.lanes)
         if index[:depth] != instance.lanes:
             raise TraceError(f"{line_of(instance.node) or 'a loop'}: a body reads another lane's state; {ONLY_TABLES}")
-        inner = index[depth:]
-        for place, i in enumerate(inner):
-            if i.op not in (Op.CONST, Op.IOTA):  # a computed place along an inner axis: select
-                result: UOp | None = None
-                for k in range(int(node.shape[depth + place])):
-                    value = yield node, (*index[: depth + place], constant(k), *index[depth + place + 1 :]), None, 0
-                    here = self.make(Op.EQ, bool_, i, constant(k))
-                    result = value if result is None else self.make(Op.WHERE, node.dtype, here, value, result)
-                assert result is not None
-                return result
-        component, picked = yield from self._loop_component(instance, node.arg[1], inner)
+        inner, k = index[depth:], node.arg[1]
+        axis = self._axis_to_select(request, depth, len(index) - self._is_vector(instance.node, k), instance.region.parent)
+        if axis is not None:
+            return (yield from self._selected(request, axis))
+        component, picked = yield from self._loop_component(instance, k, inner)
         return self._pick(component.var, picked)
 
     def _prints(self, node: UOp) -> tuple[UOp, ...]:
@@ -218,73 +257,23 @@ class Control(Core):
         for source in node.src:
             parts.append((yield source, index if source.shape else (), None, 0))
         text, region, sequence = node.arg
-        return same_line(UOp.new(Op.PRINT, None, tuple(parts), (text, self._region_number(region), sequence), ()), node)
+        return same_line(UOp.new(Op.PRINT, None, tuple(parts), (text, self.region_number(region), sequence), ()), node)
 
-    # ---- effects ----
-
-    def _region_number(self, tensor_region: int) -> int:
-        return self.by_region[tensor_region][1].number if tensor_region in self.by_region else 1
-
-    def _array(self, request: Request) -> UOp:
-        node = request[0]
-        return UOp.new(Op.ARRAY, node.dtype, (), (node.arg[0], self._region_number(node.arg[1])), ())
-
-    def _array_set(self, request: Request) -> Answer:
-        node, index, _, _ = request
-        array, at, value = node.src
-        parts = []
-        for source in (array, at, value):
-            parts.append((yield source, self._lanes_of(source, index), None, 0))
-        return same_line(UOp.new(Op.ARRAY_SET, node.dtype, tuple(parts), (self._region_number(node.arg[0]), node.arg[1]), ()), node)
-
-    def _lanes_of(self, source: UOp, index: Index) -> Index:
-        return index if source.shape else ()
-
-    def _array_get(self, request: Request) -> Answer:
-        node, index, _, _ = request
-        parts = []
-        for source in node.src:
-            parts.append((yield source, self._lanes_of(source, index), None, 0))
-        return same_line(UOp.new(Op.ARRAY_GET, node.dtype, tuple(parts), (self._region_number(node.arg[0]), node.arg[1]), ()), node)
-
-    def _append(self, request: Request) -> Answer:
-        node, index, gate, _ = request
-        array, top, mask, values, reverse = node.src
-        version = yield array, self._lanes_of(array, index), None, 0
-        at = yield top, self._lanes_of(top, index), None, 0
-        turned = yield reverse, self._lanes_of(reverse, index), None, 0
-        width = int(values.shape[-1])
-        assert isinstance(node.dtype, ArrayType)
-        region = self._region_number(node.arg[0])
-        serial = self.serial_of(node)
-        if serial:
-            iota = UOp.new(Op.IOTA, int32.vec(width), (), serial)
-            keep = yield mask, (*index, iota), None, 0
-            stored = yield values, (*index, iota), None, 0
-            zero = self.make(Op.MUL, int32, iota, constant(0))
-            if keep.dtype.count == 1:
-                keep = UOp.new(Op.WHERE, bool_.vec(width), (UOp.new(Op.EQ, bool_.vec(width), (zero, zero)), keep, keep))
-            if stored.dtype.count == 1:
-                stored = UOp.new(Op.WHERE, stored.dtype.vec(width), (UOp.new(Op.EQ, bool_.vec(width), (zero, zero)), stored, stored))
-            return same_line(UOp.new(Op.APPEND, node.dtype, (version, at, keep, stored, turned), (region, node.arg[1]), ()), node)
-        for k in range(width):
-            keep = yield mask, (*index, constant(k)), None, 0
-            stored = yield values, (*index, constant(k)), None, 0
-            if not (turned.op == Op.CONST and not turned.arg):
-                other = (*index, constant(width - 1 - k))
-                keep = self.make(Op.WHERE, bool_, turned, (yield mask, other, None, 0), keep)
-                stored = self.make(Op.WHERE, stored.dtype, turned, (yield values, other, None, 0), stored)
-            version = UOp.new(Op.ARRAY_SET, node.dtype, (version, at, stored), (region, node.arg[1] + k / width), ())
-            same_line(version, node)
-            at = self.add(at, self.make(Op.CAST, int32, keep))
-        self.memo[(node, index, gate, -2)] = at
-        return version
+    # ---- votes ----
 
     def _vote(self, request: Request) -> Answer:
         node, index, _, _ = request
-        kind, region, sequence = node.arg
+        kind, tensor_region, sequence = node.arg
+        region = self.region_number(tensor_region)
+        holder = self.by_region.get(tensor_region)
+        depth = len(holder[0].lanes) if holder is not None else 0
+        axis = self._axis_to_select(request, depth, len(index), self.regions[region], vote=holder is not None)
+        if axis is not None:
+            return (yield from self._selected(request, axis))
         value = yield node.src[0], index if node.src[0].shape else (), None, 0
-        return UOp.new(Op.VOTE, node.dtype, (value,), (kind, self._region_number(region), sequence), ())
+        if value.dtype.count > 1:  # in a serial region, whose one live lane agrees with itself
+            return self.make(Op.CAST, int32, value) if kind == "count" else value
+        return UOp.new(Op.VOTE, node.dtype, (value,), (kind, region, sequence), ())
 
     def _cut_here(self, request: Request) -> Answer:
         node, index, gate, pin = request
@@ -292,6 +281,18 @@ class Control(Core):
 
     def _must_be_stored(self, request: Request) -> UOp:
         raise NeedsCut(request[0], "writes to computed places")
+
+
+def _is_known(place: UOp, region: Region) -> bool:
+    """True where a coordinate can be had anywhere in `region`: it needs no region inside, nor what stands in this one and may be later."""
+    if place.op == Op.LANE:
+        return True
+    open_there: set[int] = set()
+    outer: Region | None = region
+    while outer is not None:
+        open_there.add(outer.number)
+        outer = outer.parent
+    return all(n.scope in open_there and not (n.scope == region.number and n.op in _LATE) for n in place.toposort())
 
 
 def _is_constant(table: UOp) -> bool:

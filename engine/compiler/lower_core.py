@@ -15,6 +15,7 @@ from engine.graph.simplify import NEEDED, SIMPLIFY
 from engine.graph.uop import CONTROL, ELEMENTWISE, TRANSCENDENTAL, Op, Shape, UOp, product, size_uop
 
 REPEATS, COST = 4, 12  # a value asked for at more coordinates than this, and dearer than this, is stored
+ONLY_TABLES = "only tables can be read at computed places"
 
 Index = tuple[UOp, ...]
 Request = tuple[UOp, Index, UOp | None, int]  # node, coordinates, gate, region that loads stay in
@@ -58,6 +59,7 @@ class Core:
         self.regions[1].parent = self.regions[0]
         self.instances: dict[UOp, Instance] = {}
         self.by_region: dict[int, tuple[Instance, Region]] = {}  # region of the tensor level -> its place here
+        self.homes: dict[UOp, dict[int, UOp]] = {}  # a private array of no body -> its lanes: axis from the last -> coordinate
         self.pending: list[tuple[Instance, Component, int, Index]] = []
         self.stores: list[UOp] = []
         self.effects: list[UOp] = []
@@ -138,6 +140,14 @@ class Core:
                 return region.number
             region = region.parent
         return 0
+
+    def region_number(self, tensor_region: int) -> int:
+        """The region that stands here for one of the tensor level."""
+        return self.by_region[tensor_region][1].number if tensor_region in self.by_region else 1
+
+    def within(self, source: UOp, index: Index) -> Index:
+        """The coordinates of `source` at those of a shape that it broadcasts to."""
+        return tuple(constant(0) if s == 1 else i for s, i in zip(source.shape, index[len(index) - len(source.shape) :], strict=True))
 
     # ---- cost ----
 

@@ -30,6 +30,8 @@ from engine.compiler.kernel import Kernel
 from engine.compiler.lower import NeedsCut, lower
 from engine.compiler.optimize import launch_shape
 from engine.compiler.target import Target
+from engine.frontend.arrays import array_root
+from engine.graph.dtypes import DType
 from engine.graph.uop import CONTROL, ELEMENTWISE, BufferArg, Op, Shape, UOp, product, toposort
 
 PIECES, WIDTH = 32, 16  # partial results of a split reduction
@@ -37,6 +39,7 @@ _LONG = 8192  # elements from which a reduction is split
 _FEW = 64  # results up to which it is
 _INNER = 4  # last axes up to this size may be written out by each lane
 _ROUNDS = 1000  # attempts at a schedule; each but the last adds a cut
+_OF_LANES = CONTROL | {Op.ARRAY_SET, Op.APPEND, Op.ARRAY_GET}
 _LAST = 1 << 30  # level of copies that nothing waits for
 
 
@@ -86,16 +89,16 @@ def split_reductions(roots: list[UOp]) -> list[UOp]:
 def choose_lanes(node: UOp, stored: dict[UOp, UOp]) -> Shape:
     """The lane axes of the kernel that computes `node`: leading axes of its shape. The others are written out by each lane.
 
-    `stored`: what the kernel reads from memory. Control flow has its own lanes. A short last axis (the channels of a pixel) is
-    written out, so that its elements share what they have in common, unless every element is computed like every other: then all
-    axes are lanes, and lowering merges them into one.
+    `stored`: what the kernel reads from memory. Control flow and private arrays have their own lanes. A short last axis (the channels of a
+    pixel) is written out, so that its elements share what they have in common, unless every element is computed like every other: then
+    all axes are lanes, and lowering merges them into one.
     """
     shape = node.shape
     inside = toposort((node,), stop=lambda n: n is not node and (n in stored or _is_scalar(n)))
     lanes: Shape = ()
     for n in inside:
-        if n.op in CONTROL and not n.scope and n not in stored:
-            own = n.arg.lanes
+        if n.op in _OF_LANES and not n.scope and n not in stored:
+            own = n.arg.lanes if n.op in CONTROL else n.shape
             if len(own) > len(lanes) and shape[: len(own)] == own:
                 lanes = own
     if lanes or not shape:
@@ -106,6 +109,18 @@ def choose_lanes(node: UOp, stored: dict[UOp, UOp]) -> Shape:
     while shape and isinstance(shape[-1], int) and shape[-1] == 1:
         shape = shape[:-1]
     return shape
+
+
+def _values_of(node: UOp, roots: list[UOp]) -> list[UOp]:
+    """What control flow results in; of a version of a private array, what depends on the array: all that can be stored of them."""
+    order = toposort(roots)
+    if node.op in CONTROL:
+        return [n for n in order if n.op == Op.PROJ and n.src[0] is node and isinstance(n.dtype, DType)]
+    reached = {array_root(node, {})}
+    for n in order:
+        if not reached.isdisjoint(n.src):
+            reached.add(n)
+    return [n for n in order if n in reached and n.op in (Op.ARRAY_GET, Op.PROJ) and not n.scope and isinstance(n.dtype, DType)]
 
 
 def _is_scalar(node: UOp) -> bool:
@@ -203,16 +218,12 @@ class _Scheduler:
 
     def _cut_as_asked(self, need: NeedsCut) -> None:
         node = need.node
-        if node.op not in CONTROL:
+        if node.op not in CONTROL and isinstance(node.dtype, DType):
             if node in self.cuts:
                 raise need
             self._cut(node, need.reason)
             return
-        results = [
-            n
-            for n in toposort([r for _, r in self.outputs])
-            if n.op == Op.PROJ and n.src[0] is node and n not in self.cuts
-        ]
+        results = [n for n in _values_of(node, [r for _, r in self.outputs]) if n not in self.cuts]
         if not results:
             raise need
         for n in results:  # each result is a value of its own

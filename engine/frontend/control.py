@@ -47,7 +47,15 @@ def _node(leaf: Any, like: UOp | None = None) -> UOp:
 
 
 def _results(owner: UOp, like: Sequence[UOp], shapes: Sequence[Shape]) -> list[Tensor | LocalArray]:
-    """What comes out of a control-flow node: values of the types of `like`."""
+    """What comes out of a control-flow node: values of the types of `like`. Raises TraceError for inner axes of dynamic size."""
+    depth = len(owner.arg.lanes)
+    for n, shape in zip(like, shapes, strict=True):
+        for axis in range(depth, len(shape)) if depth and isinstance(n.dtype, DType) else ():
+            if not isinstance(shape[axis], int):
+                raise TraceError(
+                    f"{user_line()}: axis {axis} of a body's result, which is not one of its lanes' {depth}, has a dynamic size; leave it "
+                    "out of dims="
+                )
     results = [_wrap(UOp.new(Op.PROJ, n.dtype, (owner,), k, s)) for k, (n, s) in enumerate(zip(like, shapes, strict=True))]
     if runs_once(owner):
         return [r.contiguous() if isinstance(r, Tensor) else r for r in results]

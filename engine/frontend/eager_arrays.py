@@ -70,7 +70,7 @@ class EagerArray(LocalArray):
         store, at = self.store, self._index(index)
         run = store.run
         shape = over_lanes(self.shape, at.shape)
-        full = store.grow(run.sizes(at.shape))
+        full = store.grow(run.sizes(shape))
         live = run.live_elements(full)
         slot = checked(np.broadcast_to(run.array(at.uop), full), self.length, live)
         found, unset = np.zeros(full, store.dtype.numpy), np.zeros(full, np.bool_)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine import Tensor, jit
+from engine import Tensor, jit, while_loop
 from engine.compiler.emit.cstyle import Source
 from engine.compiler.target import Target
 from engine.frontend.printing import debug_print
@@ -50,6 +50,37 @@ def test_products_are_contracted_where_that_is_allowed() -> None:
         assert ("fma(" in emitted(kernel, "opengl", Target("opengl", contract=contract, fuses=fuses)).text) == fused
     assert "FP_CONTRACT ON" in emitted(kernel, "opencl", Target("opencl", contract=True)).text
     assert "FP_CONTRACT OFF" in emitted(kernel, "opencl", Target("opencl", contract=False)).text
+
+
+def test_texels_of_a_row_are_fetched_together() -> None:
+    def mixed(table: Tensor, row: Tensor) -> Tensor:
+        late, early = table[row, 9] * 3.0, table[row, 1] + table[row, 2]
+        return late / early + table[row, 4]
+
+    table, row = np.arange(60, dtype=np.float32).reshape(5, 12), np.array([4, 0, 2], np.int32)
+    f = jit(mixed, device=TextDevice("opengl textures"))
+    expected = table[row, 9] * 3 / (table[row, 1] + table[row, 2]) + table[row, 4]
+    np.testing.assert_array_equal(f(Tensor(table), Tensor(row)).numpy(), expected)
+    (kernel,) = f.plan_of(Tensor(table), Tensor(row)).kernels
+    lines = emitted(kernel, "opengl textures").text.splitlines()
+    fetches = [k for k, line in enumerate(lines) if "vec4" in line and "texelFetch(" in line]
+    assert fetches == list(range(fetches[0], fetches[0] + 3)), "nothing is computed between them"
+    ends = [lines[k][-5:-2] for k in fetches]
+    assert ends[1:] == ["+ 1", "+ 2"] and "+" not in ends[0], "in the order of memory"
+
+
+def test_texels_that_are_read_behind_a_loop_are_fetched_there() -> None:
+    def walked(table: Tensor, row: Tensor) -> Tensor:
+        first = table[row, 0] + table[row, 1]
+        far: Tensor = while_loop(lambda x: x < 100.0, lambda x: x * 2.0 + 1.0, first)
+        return far + table[row, 4]
+
+    table, row = np.arange(40, dtype=np.float32).reshape(5, 8), np.array([4, 0, 2], np.int32)
+    (kernel,) = jit(walked, device=TextDevice("opengl textures")).plan_of(Tensor(table), Tensor(row)).kernels
+    lines = emitted(kernel, "opengl textures").text.splitlines()
+    loop = next(k for k, line in enumerate(lines) if line.lstrip().startswith("} while"))
+    first, second = (k for k, line in enumerate(lines) if "vec4" in line and "texelFetch(" in line)
+    assert first < loop < second
 
 
 def test_long_chains_are_written_in_a_loop() -> None:
