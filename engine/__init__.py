@@ -9,13 +9,25 @@ from engine.frontend.storage import StaleTensorError
 from engine.frontend.tensor import Dim, Tensor, TensorSpec
 from engine.frontend.trace import ImpureFunctionError, TraceError
 from engine.jit import Jitted, jit
-from engine.runtime.choice import DeviceStatus, default_device, devices, open_device, set_default_device
-from engine.runtime.device import Device, DeviceError
+from engine.runtime import events
+from engine.runtime.cache import Cache, digest
+from engine.runtime.choice import (
+    DeviceStatus,
+    candidates,
+    default_device,
+    devices,
+    gl_sharing,
+    open_device,
+    resolved,
+    set_default_device,
+)
+from engine.runtime.device import Device, DeviceError, SharingDevice
 from engine.runtime.events import Timing
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Cache",
     "Device",
     "DeviceError",
     "DeviceStatus",
@@ -23,19 +35,24 @@ __all__ = [
     "ImpureFunctionError",
     "Jitted",
     "LocalArray",
+    "SharingDevice",
     "StaleTensorError",
     "Tensor",
     "TensorSpec",
     "Timing",
     "TraceError",
     "arange",
+    "candidates",
     "concatenate",
     "cond",
     "debug_print",
     "default_device",
     "devices",
+    "digest",
+    "events",
     "for_loop",
     "full",
+    "gl_sharing",
     "group",
     "jit",
     "local_array",
@@ -44,6 +61,7 @@ __all__ = [
     "minimum",
     "ones",
     "open_device",
+    "resolved",
     "serial",
     "set_default_device",
     "stack",

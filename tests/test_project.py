@@ -62,6 +62,16 @@ def test_the_engine_knows_nothing_of_the_renderer(root: Path) -> None:
         assert not any(name.split(".")[0] == "renderer" for _, name in imports(path)), path
 
 
+INSIDE = {"static.py", "static_program.py", "kernel_texts.py", "kernel.py"}  # the yardsticks beside the engine, and host code of its own
+
+
+def test_the_renderer_uses_the_engines_public_names(root: Path) -> None:
+    """Only what is measured beside the engine, or made of its parts for the host, looks inside it."""
+    for path in (root / "renderer").rglob("*.py"):
+        inside = [name for _, name in imports(path) if name.startswith("engine.") and len(name.split(".")) > 2]
+        assert path.name in INSIDE or not inside, f"{path} imports {', '.join(inside)}"
+
+
 def test_the_readme_names_the_commands_that_there_are(root: Path) -> None:
     told = set(re.findall(r"^    rayfuse (\w+)", (root / "README.md").read_text(encoding="utf-8"), re.MULTILINE))
     (commands,) = (

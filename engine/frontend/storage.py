@@ -34,7 +34,7 @@ def aligned_empty(count: int, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """1-D array of `count` elements whose memory begins at a multiple of 64 bytes, with 64 spare bytes on either side.
 
     Kernels may read the spare bytes: a vector load of whole pixels begins before the first channel that is wanted, and ends behind
-    the last. What they hold is used nowhere.
+    the last. What they hold is used nowhere. Raises MemoryError.
     """
     size = count * dtype.itemsize
     raw = _pages(size) if size >= _HUGE else np.empty(size + 3 * _ALIGNMENT, np.uint8)
@@ -45,7 +45,10 @@ def aligned_empty(count: int, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
 def _pages(size: int) -> np.ndarray[Any, Any]:
     """At least `size` bytes and the spare ones, in pages of 2 MiB where the system has them: tables that are read here and there find
     their addresses in fewer steps."""
-    area = mmap.mmap(-1, size + 3 * _ALIGNMENT + _HUGE)
+    try:
+        area = mmap.mmap(-1, size + 3 * _ALIGNMENT + _HUGE)
+    except OSError as error:  # by which the system says so
+        raise MemoryError(f"an array of {size / 2**20:,.0f} MiB") from error
     if hasattr(mmap, "MADV_HUGEPAGE"):
         with contextlib.suppress(OSError):  # a kernel without them
             area.madvise(mmap.MADV_HUGEPAGE)

@@ -101,7 +101,7 @@ def _has_hardware() -> bool:
 
 def open_device(backend: str = "auto", **options: Any) -> Device:
     """A device of this backend; for "auto" the best that is no mere software. Options: `threads` (CPU), `group` (lanes of a group, for
-    tests), `context` (OpenGL: who provides it).
+    tests), `context` (OpenGL: who provides it), `share` (OpenCL: beside the OpenGL context that is current on this thread).
 
     Raises DeviceError for a backend that is unknown, not part of this version, or unusable here.
     """
@@ -119,9 +119,21 @@ def open_device(backend: str = "auto", **options: Any) -> Device:
         facts = {"backend": device.backend, "name": device.name, "driver": device.driver, "compute_units": device.compute_units}
         events.record("device", **facts)
         if device.software and name not in ("cpu", "reference"):
-            events.record("warning", message=f"{device.name} is a software device, slower than the CPU backend on the same processor")
+            events.warn_once(
+                f"software {device.name}", f"{device.name} is a software device, slower than the CPU backend on the same processor"
+            )
         return device
     raise AssertionError("there is always a last candidate")
+
+
+def gl_sharing(device: Device) -> str | None:
+    """Why a device of this kind cannot work in OpenGL's buffers, in one line; None where it can, opened with `share`."""
+    if device.backend != "opencl":
+        return f"{device.backend} shares nothing with OpenGL"
+    from engine.runtime.devices import opencl
+
+    assert isinstance(device, opencl.OpenCLDevice)
+    return opencl.gl_sharing(device)
 
 
 def forced() -> str | None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from engine.compiler.target import Target
     from engine.runtime.cache import Cache
 
+
 class DeviceError(RuntimeError):
     """A device that cannot be used, with what is missing."""
 
@@ -122,3 +123,10 @@ class Device(Protocol):
 
     def close(self) -> None:
         """Ends threads and gives memory back."""
+
+
+class SharingDevice(Device, Protocol):
+    """A device whose kernels can work in OpenGL's buffers, once it was opened with `share`."""
+
+    def shared_buffer(self, gl_name: int, nbytes: int) -> Buffer:
+        """OpenGL's buffer object `gl_name` of `nbytes`. Raises DeviceError, with the reason, where that is not to be had."""

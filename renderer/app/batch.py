@@ -14,8 +14,8 @@ from renderer.app.terminal import Progress, say
 
 def run(options: FrameOptions, output: Path) -> None:
     """Renders the scene and writes the picture. Raises SceneError, ImageError, DeviceError, MemoryError."""
-    with Progress(quiet=options.quiet) as progress:
-        session = open_session(options, progress, spp_per_frame=1).session
+    with Progress(quiet=options.quiet) as progress, open_session(options, progress, spp_per_frame=1) as opened:
+        session = opened.session
         for sample in range(options.spp):
             session.frame()
             progress("rendering", (sample + 1) / options.spp)
@@ -24,5 +24,6 @@ def run(options: FrameOptions, output: Path) -> None:
 
         progress("writing", 0.0)
         write_image(output, session.mean(), tonemapped=session.rgba())
-    if session.nonfinite and not options.quiet:
-        say(f"warning: {session.nonfinite} samples were not finite and have been left out")
+        refused = session.nonfinite
+    if refused and not options.quiet:
+        say(f"warning: {refused} samples were not finite and have been left out")

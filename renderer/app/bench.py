@@ -75,8 +75,10 @@ def run(options: FrameOptions, bench: BenchOptions) -> Record:
 
     Raises SceneError, ImageError, DeviceError, MemoryError.
     """
-    with Progress(quiet=options.quiet) as progress:
-        opened = open_session(options, progress, spp_per_frame=options.spp, static=bench.static)
+    with (
+        Progress(quiet=options.quiet) as progress,
+        open_session(options, progress, spp_per_frame=options.spp, static=bench.static) as opened,
+    ):
         frames = measure(opened.session, bench, progress)
 
         # Only now: what the report imports would otherwise stand before the first frame.
@@ -87,7 +89,7 @@ def run(options: FrameOptions, bench: BenchOptions) -> Record:
         kernels = opened.session.kernel_times()
         progress("counting rays", 0.0)
         diagnosis = Diagnosis(kernels, opened.session.count_rays())
-    return report.record_of(options, bench, opened, frames, diagnosis, picture)
+        return report.record_of(options, bench, opened, frames, diagnosis, picture)
 
 
 def measure(session: Session | StaticSession, bench: BenchOptions, progress: Progress) -> Frames:

@@ -155,7 +155,7 @@ def parser() -> Parser:
     )
 
     info = command("info", run_info, "the devices, each usable or why not; with a scene, what is in it")
-    info.add_argument("scene", nargs="?", type=Path, metavar="SCENE", help="a .gltf or .glb file")
+    info.add_argument("scene", nargs="?", type=Path, metavar="SCENE", help="a .gltf, .glb, .obj, .ply or .stl file")
     _loading_options(info)
 
     compare = command("compare", run_compare, "two benchmark records; exit code 1 when the second is slower")
@@ -171,7 +171,7 @@ def parser() -> Parser:
 
 
 def _frame_options(added: Parser, *, spp: int, spp_text: str) -> None:
-    added.add_argument("scene", type=Path, metavar="SCENE", help="a .gltf or .glb file")
+    added.add_argument("scene", type=Path, metavar="SCENE", help="a .gltf, .glb, .obj, .ply or .stl file")
     added.add_argument("--backend", choices=BACKENDS, default="auto", metavar="NAME", help=", ".join(BACKENDS))
     added.add_argument("--size", nargs=2, type=integer(1), default=(1280, 720), metavar=("W", "H"), help="pixels")
     added.add_argument("--spp", type=integer(1), default=spp, metavar="N", help=spp_text)
@@ -286,7 +286,7 @@ def run_compare(arguments: argparse.Namespace) -> int:
 
 
 def run_cache(arguments: argparse.Namespace) -> int:
-    from engine.runtime.cache import Cache
+    from engine import Cache
 
     cache = Cache.from_environment()
     held = cache.statistics()

@@ -10,7 +10,8 @@ from __future__ import annotations
 import gc
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -75,16 +76,21 @@ def ignore(message: str) -> None:
     """What `--quiet` does with a warning."""
 
 
-def open_session(options: FrameOptions, progress: Progress, *, spp_per_frame: int, static: bool = False) -> Opened:
-    """Loads the scene, builds its tree, uploads and compiles; `static`: the shaders of shaders_ref/ in place of our kernels.
+@contextmanager
+def open_session(options: FrameOptions, progress: Progress, *, spp_per_frame: int, static: bool = False) -> Iterator[Opened]:
+    """Loads the scene, builds its tree, uploads and compiles; `static`: the shaders of shaders_ref/ in place of our kernels. Warnings are
+    said until the block ends, with which the session is closed.
 
     Raises UsageError, SceneError, DeviceError or MemoryError.
     """
-    gc.disable()  # nothing of what is imported and loaded is garbage, and the collector would walk it again and again
-    try:
-        return _open_session(options, progress, spp_per_frame, _static_session if static else _session)
-    finally:
-        gc.enable()
+    with ExitStack() as ending:
+        gc.disable()  # nothing of what is imported and loaded is garbage, and the collector would walk it again and again
+        try:
+            opened = _open_session(options, progress, spp_per_frame, _static_session if static else _session, ending)
+        finally:
+            gc.enable()
+        ending.callback(opened.session.close)
+        yield opened
 
 
 def _open_session(
@@ -92,15 +98,15 @@ def _open_session(
     progress: Progress,
     spp_per_frame: int,
     make: Callable[[Scene, FrameOptions, int, Progress], Session | StaticSession],
+    ending: ExitStack,
 ) -> Opened:
     import renderer.pipeline.session
     import renderer.scene.gltf  # noqa: F401 - both are imported here so that `imported_s` has them
-    from engine.runtime import events
-    from engine.runtime.choice import resolved
+    from engine import events, resolved
 
     imported_s = seconds_since_start()
     heard = ignore if options.quiet else warn
-    events.subscribe(lambda event: heard(event.fields["message"]), {"warning"})
+    ending.callback(events.subscribe(lambda event: heard(event.fields["message"]), {"warning"}))
     resolved(options.backend)  # said before the work
     started = time.perf_counter()
     progress("loading", 0.0)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from engine.runtime import events
+from engine import events
 from engine.runtime.devices import opengl_functions as gl
 from engine.runtime.devices.opengl_context import StandaloneContext
 from engine.runtime.devices.opengl_functions import Functions

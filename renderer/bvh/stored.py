@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from engine.runtime.cache import Cache, digest
+from engine import Cache, digest
 from renderer.bvh.build import build, vertices_of
 from renderer.bvh.wide import WideBVH
 

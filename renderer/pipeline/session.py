@@ -18,9 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from engine import Device, DeviceError, Tensor, open_device
-from engine.runtime import events
-from engine.runtime.choice import candidates
+from engine import Device, DeviceError, Tensor, candidates, events, open_device
 from renderer.bvh.traverse import Form
 from renderer.pipeline.camera import CameraData, camera_data
 from renderer.pipeline.film import Film, Films
@@ -162,13 +160,10 @@ class Session:
                 self._build(workgroup, progress or (lambda label, fraction: None))
                 return
             except DeviceError as error:
-                other = _device_after(self._engine.backend, backend, threads) if self._owns else None
+                other = device_after(self._engine, backend, error, threads=threads) if self._owns else None
                 if other is None:
                     raise
-                failed, self._engine = self._engine, other
-                failed.close()
-                reason = " ".join(str(error).split())
-                events.record("warning", message=f"{failed.name} ({failed.backend}) is not used: {reason}; {other.name} is taken instead")
+                self._engine = other
 
     def _build(self, workgroup: int | None, progress: Progress) -> None:
         progress("building the tree", 0.1)
@@ -304,11 +299,11 @@ class Session:
             self.reset()
 
     def resize(self, width: int, height: int) -> None:
-        """Makes the picture this large; a size of nothing is none, and keeps the one that is there."""
+        """Makes the picture this large; a size of nothing is none, and keeps the one that is there. Raises MemoryError."""
         if width < 1 or height < 1 or (width, height) == (self.width, self.height):
             return
+        self._canvas = self._films.of(width, height)  # first: where there is no memory for it the session stays as it was
         self.width, self.height = width, height
-        self._canvas = self._films.of(width, height)
         self._picture = self._canvas.picture
         turned = self._view
         self._view = replace(turned, extent=camera_data(self.camera, width, height).extent)
@@ -447,15 +442,19 @@ def pivot_of(camera: Camera, middle: np.ndarray[Any, Any]) -> np.ndarray[Any, An
     return np.asarray(eye - back * distance)
 
 
-def _device_after(failed: str, backend: str, threads: int | None) -> Device | None:
-    """The next best device of those that `backend` stands for, None where there is none."""
+def device_after(failed: Device, backend: str, error: DeviceError, **options: Any) -> Device | None:
+    """The next best device of those that `backend` stands for, in the place of one that cannot do the work, which is closed, and said
+    so in a warning; None where there is none. Options as for `open_device`."""
     names = candidates(backend)
-    for name in names[names.index(failed) + 1 :]:
+    for name in names[names.index(failed.backend) + 1 :]:
         try:
-            device = open_device(name, threads=threads)
+            device = open_device(name, **options)
         except DeviceError:
             continue
         if not device.software or name == names[-1]:
+            failed.close()
+            reason = " ".join(str(error).split())
+            events.record("warning", message=f"{failed.name} ({failed.backend}) is not used: {reason}; {device.name} is taken instead")
             return device
         device.close()
     return None

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine import Device, DeviceError, StaleTensorError, Tensor, jit, open_device, set_default_device
+from engine.frontend.storage import aligned_empty
 from engine.runtime import events
 
 OWN = ("opencl", "opengl")
@@ -162,3 +163,8 @@ def test_lazy_execution_on_a_device(backend: str, opened: dict[str, Device]) -> 
         np.testing.assert_array_equal((state * 2).numpy(), np.full(4, 6, np.float32))
     finally:
         set_default_device(before)
+
+
+def test_memory_that_the_system_has_not_is_told_with_its_size() -> None:
+    with pytest.raises(MemoryError, match="134,217,728 MiB"):
+        aligned_empty(1 << 45, np.dtype(np.float32))

@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from engine import DeviceError, open_device
 from renderer.app import host, record, report
 from renderer.app.bench import orbit_angle
 from renderer.app.terminal import Progress
@@ -84,6 +85,19 @@ def test_a_second_process_compiles_nothing_and_draws_the_same(rayfuse: Run, corn
     assert second["compile"]["cache_misses"] == 0
     assert second["compile"]["kernels"] == first["compile"]["kernels"]
     assert second["image"]["sha256"] == first["image"]["sha256"]
+
+
+def test_a_software_device_is_flagged_and_warned_of_once(rayfuse: Run, cornell: Path) -> None:
+    """C47."""
+    try:
+        open_device("opengl").close()
+    except DeviceError as error:
+        pytest.skip(str(error))
+    options = ("--backend", "opengl", "--size", 8, 8, "--frames", 1, "--warmup", 0, "--json", "-")
+    done = rayfuse("bench", cornell, *options, env={"LIBGL_ALWAYS_SOFTWARE": "1"})
+    got = json.loads(done.stdout)
+    assert got["device"]["backend"] == "opengl" and got["device"]["software"] is True and got["flags"]["software"] is True
+    assert done.stderr.count("is a software device") == 1
 
 
 def test_an_orbit_compiles_nothing_and_changes_the_picture(rayfuse: Run, cornell: Path) -> None:

@@ -131,6 +131,15 @@ def test_render_writes_a_picture_and_says_nothing(
     assert (tmp_path / "a.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
 
 
+def test_commands_in_one_process_do_not_hear_each_others_warnings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scene = tmp_path / "dark.obj"
+    scene.write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n")
+    for _ in range(2):
+        options = ("--size", "4", "4", "--spp", "1", "--backend", "cpu", "-o", str(tmp_path / "picture.png"))
+        assert cli.main(["render", str(scene), *options]) == 0
+        assert capsys.readouterr().err.count("no light of its own") == 1
+
+
 def test_the_same_seed_draws_the_same_picture_and_another_does_not(
     rayfuse: Callable[..., subprocess.CompletedProcess[str]], cornell: Path, tmp_path: Path
 ) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -11,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from renderer.app.viewer.editing import Editor, same
+from renderer.app.viewer.editing import Changes, Editor, same, take_up
 from renderer.scene.model import Camera, Environment, Geometry, Instance, Material, Mesh, Perspective, Scene
 
 
@@ -104,6 +107,44 @@ def test_a_group_that_fails_half_way_is_still_a_step() -> None:
         editor.move_instance(9, moved(1.0))
     editor.undo()
     assert same(editor.scene.instances[0].world, np.eye(4))
+
+
+class Told:
+    """A session, as far as changes are told to it. `places`: where the first object was when it was told."""
+
+    def __init__(self, scene: Scene, *, fits: bool = True) -> None:
+        self.scene, self._fits = scene, fits
+        self.places: list[float] = []
+        self.materials: list[int] = []
+
+    def update_materials(self, numbers: Collection[int]) -> bool:
+        self.materials += numbers
+        return True
+
+    def update_instances(self, numbers: Collection[int]) -> bool:
+        self.places += [float(self.scene.instances[number].world[0, 3]) for number in numbers]
+        return self._fits
+
+    def update_environment(self) -> bool:
+        raise AssertionError("nothing of that was changed")
+
+
+def test_what_a_drag_has_sent_meanwhile_is_taken_up_at_once_where_it_is_now() -> None:
+    editor, other = Editor(small_scene()), Editor(small_scene())
+    untold: deque[tuple[Scene, Changes]] = deque()
+    session, new = Told(editor.scene), Told(editor.scene, fits=False)
+    for x in range(1, 40):
+        editor.move_instance(0, moved(float(x)))
+        editor.set_material(x % 2, rough(editor, x % 2, x / 40))
+        untold.append((editor.scene, editor.take_changes()))
+    other.set_material(2, rough(other, 2, 0.5))
+    untold.append((other.scene, other.take_changes()))
+    assert take_up(untold, cast(Any, session)) and not untold
+    assert session.places == [39.0] and session.materials == [0, 1], "once, and nothing of another scene"
+    assert take_up(untold, cast(Any, session)) and session.places == [39.0]
+    editor.move_instance(0, moved(0.0))
+    untold.append((editor.scene, editor.take_changes()))
+    assert not take_up(untold, cast(Any, new))
 
 
 def test_a_new_change_ends_what_could_be_done_again() -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -34,6 +35,7 @@ SIZES = {"cornell": (WIDTH, HEIGHT), "gallery": (160, 120)}  # of the goldens
 SQUARE = 8  # pixels a side
 ALIKE = 3.0  # mean difference of squares, of 255, below which two pictures of many samples are the same
 ROUGHLY = 8.0  # and of some samples
+ENOUGH = 64  # samples a pixel for that
 OTHER = 8.0  # and above which they are different ones
 
 
@@ -95,6 +97,7 @@ def test_a_backend_shows_the_right_pictures_and_builds_in_the_background(views: 
     assert record["frame_ms"]["median"] > 0 and record["present_ms"]["median"] > 0
     assert record["present"]["path"] and (record["present"]["reason"] or backend != "opencl")  # which is copied here, and says why
     assert values(record, "close") == ["escape"]
+    assert viewer.said.count("software device") <= 1, "what is to be known of a device is said once"
 
 
 def test_the_picture_follows_hands_and_sizes_without_new_code(views: Views) -> None:
@@ -238,14 +241,17 @@ def test_a_shading_module_that_is_edited_is_taken_up_and_a_faulty_one_is_told_of
 
 
 def test_the_window_closes_at_once_while_the_first_picture_is_prepared(views: Views, tmp_path: Path) -> None:
-    cache = {"XDG_CACHE_HOME": str(tmp_path / "cache")}  # an empty one: everything has to be compiled
-    viewer = views(SCENES / "gallery.gltf", "--backend", "opengl", env=cache)
-    viewer.until(lambda: processor_seconds(viewer.process.pid) > 1.0, "it is at work")
-    assert viewer.window
-    started = time.monotonic()
-    viewer.close()
-    assert viewer.wait() == 0, viewer.said
-    assert time.monotonic() - started < 2.0
+    taken = []
+    while not taken or (taken[-1] >= 2.0 and len(taken) < 3):  # others may have the processors for a moment, but not each time
+        cache = {"XDG_CACHE_HOME": str(tmp_path / f"cache-{len(taken)}")}  # an empty one: everything has to be compiled
+        viewer = views(SCENES / "gallery.gltf", "--backend", "opengl", env=cache)
+        viewer.until(lambda viewer=viewer: processor_seconds(viewer.process.pid) > 1.0, "it is at work")
+        assert viewer.window
+        started = time.monotonic()
+        viewer.close()
+        assert viewer.wait() == 0, viewer.said
+        taken.append(time.monotonic() - started)
+    assert min(taken) < 2.0, taken
     record = viewer.record()
     assert record["warmup"]["seconds"] > 0 and values(record, "close") == ["window"]
 
@@ -259,6 +265,25 @@ def test_a_key_that_is_pressed_before_there_is_a_picture_is_heard(views: Views, 
     assert record["frames"] == 0 and record["frame_ms"] is None and record["device"] is None
 
 
+def test_an_interrupt_is_a_wish_to_close(views: Views, tmp_path: Path) -> None:
+    viewer = bare(views, SCENES / "cornell.gltf", "--backend", "cpu")
+    viewer.process.send_signal(signal.SIGINT)  # whatever it is at
+    assert viewer.wait() == 0 and not viewer.said
+    assert values(viewer.record(), "close") == ["window"]
+
+
+def test_a_broken_file_that_is_dropped_before_there_is_a_picture_is_not_the_end(views: Views, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.gltf"
+    broken.write_text("{")
+    cache = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    viewer = views(SCENES / "gallery.gltf", "--size", WIDTH, HEIGHT, "--backend", "cpu", env=cache)
+    viewer.drop(broken)
+    viewer.until(lambda: "gallery.gltf — cpu" in viewer.title, "the scene that was asked for is shown")
+    viewer.key("Escape")
+    assert viewer.wait() == 0, viewer.said
+    assert values(viewer.record(), "open") == [str(broken)]
+
+
 def processor_seconds(process: int) -> float:
     """What a process has used so far."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
@@ -267,8 +292,11 @@ def processor_seconds(process: int) -> float:
 
 def test_the_viewer_ends_by_itself_and_leaves_a_picture(views: Views, tmp_path: Path) -> None:
     shot = tmp_path / "shot.png"
-    viewer = bare(views, SCENES / "cornell.gltf", "--backend", "cpu", "--exit-after", 6, "--screenshot", shot)
-    assert viewer.wait() == 0, viewer.said
+    for seconds in (6, 30, 90):  # a slow machine gets more
+        viewer = bare(views, SCENES / "cornell.gltf", "--backend", "cpu", "--exit-after", seconds, "--screenshot", shot)
+        assert viewer.wait(2 * PATIENCE) == 0, viewer.said
+        if viewer.record()["samples_accumulated"] > ENOUGH:
+            break
     assert unlike(np.asarray(Image.open(shot).convert("RGB")), golden("cornell")) < ALIKE
     assert values(viewer.record(), "close") == ["exit-after"]
 

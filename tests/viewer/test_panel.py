@@ -537,7 +537,10 @@ def test_every_number_colour_and_choice_of_a_material_has_its_control() -> None:
 def test_a_name_for_a_file_is_judged_while_it_is_typed(tmp_path: Path, cornell: Path) -> None:
     assert panel_files.wrong_to_load(cornell) == ""
     assert panel_files.wrong_to_load(tmp_path / "none.gltf") == "There is no such file"
-    assert panel_files.wrong_to_load(Path(__file__)) == "A scene is a .gltf or .glb file"
+    assert panel_files.wrong_to_load(Path(__file__)) == "A scene's file ends in .gltf, .glb, .obj, .ply, .stl"
+    bunny = tmp_path / "bunny.PLY"
+    bunny.write_bytes(b"ply\n")
+    assert panel_files.wrong_to_load(bunny) == "", "whatever can be dropped on the window can be opened"
     assert panel_files.wrong_to_save(tmp_path / "scene.glb") == ""
     assert panel_files.wrong_to_save(tmp_path / "scene.gltf") == "The file's name has to end in .glb"
     assert panel_files.wrong_to_save(tmp_path / "no" / "scene.glb") == f"There is no folder {tmp_path / 'no'}"

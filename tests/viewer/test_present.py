@@ -140,6 +140,37 @@ def test_a_device_with_memory_of_its_own_is_copied_from(screen: Screen, backend:
     device.close()
 
 
+class Beside:
+    """A context beside the window's, which OpenCL cannot be told of."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def make_current(self) -> None:
+        self.calls.append("make current")
+
+    def release(self) -> None:
+        self.calls.append("release")
+
+
+def test_where_sharing_fails_when_it_is_tried_the_device_is_used_as_it_is(screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
+    """C45: the driver has what it takes by its own account, and refuses the context."""
+    try:
+        device = open_device("opencl")
+    except (DeviceError, ImportError) as error:
+        pytest.skip(f"no opencl here: {error}")
+    monkeypatch.setattr("engine.gl_sharing", lambda asked: None)
+    context: Any = Beside()
+    same, why_not = sharing(device, context)
+    if same is not device:
+        pytest.skip("hardware: this device shares memory with OpenGL")
+    assert context.calls == ["make current", "release"] and why_not
+    presenter = presenter_for(screen, device, why_not)
+    assert (presenter.path, presenter.reason) == ("copied", why_not)
+    check(presenter, screen, device)
+    device.close()
+
+
 def test_a_picture_smaller_than_the_window_is_filtered(screen: Screen, cpu: Device) -> None:
     presenter = PixelBuffers(screen, direct=True)
     presenter.reserve(2, 1)

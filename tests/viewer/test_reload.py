@@ -18,7 +18,7 @@ from renderer.app.viewer import reload
 from renderer.app.viewer.reload import Changed, Watcher, scene_files
 
 PATIENCE = 30.0  # seconds
-QUIET = 0.8  # seconds, longer than the watcher's longest wait here
+QUIET = 0.65  # seconds, with what it takes to settle longer than the watcher's longest wait here
 
 
 class Watching:
@@ -32,10 +32,17 @@ class Watching:
     def next(self) -> Changed:
         return self.posted.get(timeout=PATIENCE)
 
+    def until_known(self, *files: Path) -> None:
+        """Waits until the watcher's thread has found the files that belong to the scene, and has seen how these are."""
+        deadline = time.monotonic() + PATIENCE
+        while not set(files) <= self.watcher._watched["scene"].known.keys():
+            assert time.monotonic() < deadline, "the scene's files are not found"
+            time.sleep(0.01)
+
     def nothing_more(self) -> bool:
         """Whether nothing is posted for a while."""
         try:
-            self.posted.get(timeout=QUIET)
+            self.posted.get(timeout=QUIET + reload.SETTLED)
         except queue.Empty:
             return True
         return False
@@ -90,7 +97,7 @@ def test_a_scene_written_in_place_or_replaced_or_made_anew_is_one_change_each(wa
 
 def test_a_change_of_a_buffer_or_a_picture_is_one_of_the_scene(watching: Watching, scene: Path) -> None:
     watching.watcher.watch("scene", scene)
-    time.sleep(0.2)  # the files beside the scene are found on the watcher's thread
+    watching.until_known(scene.parent / "a name.bin")
     (scene.parent / "a name.bin").write_bytes(bytes(13))
     assert watching.next() == Changed("scene", scene)
     (scene.parent / "pictures").mkdir()
@@ -106,7 +113,7 @@ def test_a_scene_that_names_other_files_is_watched_with_those(watching: Watching
     (scene.parent / "below" / "other.bin").write_bytes(bytes(12))
     write_scene(scene, "below/other.bin")
     assert watching.next() == Changed("scene", scene)
-    time.sleep(0.2)
+    watching.until_known(scene.parent / "below" / "other.bin")
     (scene.parent / "below" / "other.bin").write_bytes(bytes(14))
     assert watching.next() == Changed("scene", scene)
     scene.write_text("{")
@@ -115,7 +122,10 @@ def test_a_scene_that_names_other_files_is_watched_with_those(watching: Watching
     assert watching.next() == Changed("scene", scene)
 
 
-def test_a_file_that_is_still_written_is_taken_up_once_when_it_is_whole(watching: Watching, scene: Path) -> None:
+def test_a_file_that_is_still_written_is_taken_up_once_when_it_is_whole(
+    watching: Watching, scene: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reload, "SETTLED", 1.0)  # so that this thread may be kept waiting for a while
     watching.watcher.watch("scene", scene)
     text = scene.read_text() + " " * 100
     with scene.open("w") as file:
@@ -147,7 +157,7 @@ def test_each_kind_has_one_file_and_the_one_before_is_left_alone(watching: Watch
 
 def test_watching_a_file_again_does_not_miss_what_has_just_happened(watching: Watching, scene: Path) -> None:
     watching.watcher.watch("scene", scene)
-    time.sleep(0.2)
+    watching.until_known(scene.parent / "a name.bin")
     scene.write_text(scene.read_text() + " ")
     watching.watcher.watch("scene", scene)
     assert watching.next() == Changed("scene", scene)
@@ -159,7 +169,6 @@ def test_a_change_is_found_without_the_systems_notices(watching: Watching, scene
 
     monkeypatch.setattr("watchfiles.watch", no_watcher)
     watching.watcher.watch("scene", scene)
-    time.sleep(0.1)
     scene.write_text(scene.read_text() + " ")
     assert watching.next() == Changed("scene", scene)
 
@@ -170,7 +179,7 @@ def test_closing_ends_the_thread(scene: Path) -> None:
     watching.watcher.watch("scene", scene)
     started = time.monotonic()
     watching.watcher.close()
-    assert time.monotonic() - started < 1.0
+    assert time.monotonic() - started < PATIENCE / 3
     assert not any(thread.name == "rayfuse-watcher" for thread in threading.enumerate())
 
 

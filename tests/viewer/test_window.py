@@ -73,6 +73,43 @@ def test_an_old_opengl_shows_the_other_backends(views: Views, cornell: Path) -> 
     assert record["samples_accumulated"] > 0 and (viewer.folder / "shot.png").stat().st_size > 1000
 
 
+LIFE = """
+import threading
+from renderer.app.viewer.window import Window, load_glfw
+
+def fails():
+    raise ZeroDivisionError("on the main thread")
+
+window = Window(load_glfw(), "a window", (200, 150))
+
+def life():
+    window.begin(vsync=False)
+    try:
+        window._ask(fails)
+    except ZeroDivisionError as error:
+        print("answered:", error)
+    window.on_main(fails)
+    while not window.should_close:
+        window.wait(0.01)
+    window.finish()
+
+thread = threading.Thread(target=life, daemon=True)
+thread.start()
+try:
+    window.pump(lambda: None)
+except ZeroDivisionError as error:
+    thread.join()
+    print("raised:", error)
+window.close()
+"""
+
+
+def test_what_goes_wrong_on_the_main_thread_leaves_nobody_waiting(screen: Screen) -> None:
+    done = subprocess.run([sys.executable, "-c", LIFE], capture_output=True, text=True, timeout=120, env=screen.env)
+    assert done.stdout.splitlines() == ["answered: on the main thread", "raised: on the main thread"], done.stderr
+    assert done.returncode == 0 and not done.stderr
+
+
 def test_a_lost_context_ends_the_viewer_by_exit_code_3(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("imgui_bundle", reason="the viewer's packages are not installed: pip install 'rayfuse[viewer]'")
     from renderer.app.viewer.app import CONTEXT_LOST

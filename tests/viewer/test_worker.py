@@ -14,7 +14,9 @@ import pytest
 
 pytest.importorskip("moderngl", reason="the viewer's packages are not installed: pip install 'rayfuse[viewer]'")
 
-from engine import Device, Tensor
+from engine import Device, DeviceError, Tensor
+from engine.runtime import choice
+from engine.runtime.devices.cpu import CpuDevice
 from renderer.app.opening import FrameOptions
 from renderer.app.viewer.building import Build, Recipe, Source, Stage, Structure
 from renderer.app.viewer.present import SLOTS, Frame
@@ -156,6 +158,9 @@ def test_another_exposure_keeps_the_samples_and_another_camera_does_not(scene: S
     assert frame_of(worker, lambda frame: frame.samples <= 4, "begun anew").samples <= 4
     worker.show(shot_of(replace(camera, world=world), exposure=2.0, size=(10, 30), max_samples=1))
     assert frame_of(worker, lambda frame: frame.size == (10, 30), "another size").memory.shape == (30, 10)
+    worker.show(shot_of(camera, size=(200, 100), max_samples=1))
+    more = frame_of(worker, lambda frame: frame.size == (200, 100), "a larger size")
+    assert worker.facts is not None and (more.device_bytes or 0) >= (worker.facts.bytes_allocated or 0) + 200 * 100 * 16
     assert worker.compiles == 0  # none of that needed other code
 
 
@@ -199,6 +204,44 @@ def test_what_keeps_a_session_from_being_built_is_kept(cornell: Path, tmp_path: 
         assert isinstance(worker.failure, SceneError) and text in str(worker.failure) and worker.built is None
 
 
+def test_the_camera_that_was_named_is_one_of_the_scene_beside_it(cornell: Path, tmp_path: Path, workers: list[Worker]) -> None:
+    other = tmp_path / "other.gltf"
+    other.write_bytes(cornell.read_bytes())
+    named = replace(recipe(cornell, camera="nobody"), structure=Structure("cpu", None, Source(other), None))
+    worker = Worker(named.build, lambda: None, "scene other.gltf")
+    workers.append(worker)
+    assert started(worker).session.camera is not None
+
+
+class Broken(CpuDevice):
+    """A device whose driver compiles nothing."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.backend, self.name = "opencl", "a broken driver"
+
+    def compile(self, kernel: Any) -> Any:
+        raise DeviceError("the compiler ended")
+
+
+def test_where_the_best_device_cannot_compile_the_next_is_taken(
+    cornell: Path, workers: list[Worker], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("JIT_CACHE", str(tmp_path))
+    monkeypatch.setattr(choice, "forced", lambda: None)
+    monkeypatch.setattr(choice, "_MAKERS", {"opencl": Broken, "cpu": CpuDevice})
+    monkeypatch.setattr(choice, "_has_hardware", lambda: True)
+    monkeypatch.setattr("engine.gl_sharing", lambda device: "there is nothing to share")
+    auto = replace(recipe(cornell), structure=Structure("auto", None, Source(cornell), None))
+    worker = Worker(auto.build, lambda: None, "first frame")
+    workers.append(worker)
+    assert started(worker).session.device.backend == "cpu"
+    named = Worker(replace(auto, structure=replace(auto.structure, backend="opencl")).build, lambda: None, "backend auto -> opencl")
+    workers.append(named)
+    named.start()
+    assert named.join(PATIENCE) and isinstance(named.failure, DeviceError)
+
+
 def test_a_frame_that_fails_ends_the_worker_and_is_kept(scene: Scene, cornell: Path, workers: list[Worker]) -> None:
     worker = Worker(recipe(cornell, scene).build, lambda: None, "first frame")
     workers.append(worker)
@@ -206,6 +249,25 @@ def test_a_frame_that_fails_ends_the_worker_and_is_kept(scene: Scene, cornell: P
     worker.show(shot_of(camera, tonemapper="none of these"))
     assert worker.join(PATIENCE)
     assert isinstance(worker.failure, ValueError)
+
+
+HUGE = (2_000_000, 2_000_000)  # of which no machine has the memory
+
+
+def test_a_picture_without_memory_is_told_of_and_the_next_one_is_drawn(scene: Scene, cornell: Path, workers: list[Worker]) -> None:
+    woken = threading.Event()
+    worker = Worker(recipe(cornell, scene).build, woken.set, "first frame")
+    workers.append(worker)
+    camera = started(worker).session.camera
+    worker.show(shot_of(camera, max_samples=2))
+    frame_of(worker, lambda frame: frame.samples == 2, "two samples")
+    woken.clear()
+    worker.show(shot_of(camera, size=HUGE))
+    until(lambda: worker.trouble, "it is told")
+    assert woken.is_set() and str(worker.trouble)
+    worker.post(lambda session: worker.show(shot_of(camera, max_samples=3)))  # it hears still
+    assert frame_of(worker, lambda frame: frame.size == SIZE, "the size before").memory.std() > 0
+    assert worker.alive and worker.failure is None and worker.compiles == 0
 
 
 def test_a_build_ends_at_its_next_step_when_it_is_stopped(workers: list[Worker]) -> None:
@@ -304,7 +366,7 @@ def test_the_old_picture_goes_on_until_the_new_one_is_there(play: Play, cornell:
     assert play.stage.active is not old
     assert old.worker.join(PATIENCE)
     play.stage.sweep()
-    assert [worker.why for worker in play.stage.workers()] == ["workgroup auto -> 512"]
+    assert [build.worker.why for build in play.stage.builds()] == ["workgroup auto -> 512"]
 
 
 def test_the_newest_wish_wins(play: Play, cornell: Path) -> None:
@@ -336,6 +398,19 @@ def test_a_build_that_fails_changes_nothing_and_is_not_tried_again(play: Play, c
     play.stage.want(bad)
     assert play.stage.coming is None and play.stage.active is active
     assert active is not None and active.worker.alive
+
+
+def test_a_build_without_memory_for_its_first_picture_has_failed(play: Play, cornell: Path) -> None:
+    first = Structure("cpu", None, Source(cornell), None)
+    play.stage.want(first)
+    coming = play.stage.coming
+    assert coming is not None
+    play.cues[first].set()
+    built = until(lambda: coming.worker.built, "it is built")
+    coming.worker.presenter = Memory()
+    coming.worker.show(shot_of(built.session.camera, size=HUGE))
+    assert isinstance(until(play.stage.failed, "it fails"), MemoryError)
+    assert play.stage.coming is None and coming.worker.join(PATIENCE)
 
 
 def test_why_something_is_built_is_told_in_words(cornell: Path) -> None:

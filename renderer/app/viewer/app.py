@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import os
+import signal
 import sys
 import threading
 import time
@@ -24,7 +25,7 @@ from typing import Any
 
 import moderngl
 
-from engine.runtime import events
+from engine import events
 from renderer.app.opening import FrameOptions
 from renderer.app.terminal import one_line, say
 from renderer.app.viewer import gl
@@ -69,13 +70,18 @@ def run(options: ViewOptions, glfw: Any) -> int:
     """
     window = Window(glfw, f"rayfuse — {options.frame.scene.name}", (options.frame.width, options.frame.height))
     life = Life(options, window)
+    # Ctrl-C is a wish like any other: an exception, wherever it would strike, might take an answer away that the loop waits for.
+    interrupt = signal.signal(signal.SIGINT, lambda *_: window.ask_to_close())
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_S)
     thread = threading.Thread(target=life.run, name="rayfuse-viewer", daemon=True)
     thread.start()
-    window.pump(life.recorder.polled)
-    thread.join()
-    sys.setswitchinterval(before)
+    try:
+        window.pump(life.recorder.polled)
+        thread.join()
+    finally:
+        sys.setswitchinterval(before)
+        signal.signal(signal.SIGINT, interrupt)
     if life.clean:
         window.close()
     if life.error is not None:
@@ -107,6 +113,7 @@ class Life:
                 viewer.run()
                 viewer.last_picture()
             finally:
+                self.clean = False
                 self.clean = viewer.close()
         except BaseException as error:
             self.error = error
@@ -126,6 +133,7 @@ class Viewer:
         self._opened = self._turned_at = time.perf_counter()
         self._inbox: deque[Callable[[], None]] = deque()
         self._redraw = SETTLE
+        self._warned: set[str] = set()
         self.context = moderngl.create_context()
         self.gl = gl.Gl(self.window.load, self.context.version_code, self.context.extensions)
         self.screen = Screen(self.context, self.gl)
@@ -197,7 +205,10 @@ class Viewer:
         self.damaged()
 
     def warn(self, message: str) -> None:
-        """A warning, from any thread."""
+        """A warning, from any thread. Each is given once: a scene is built again with every change of structure."""
+        if message in self._warned:
+            return
+        self._warned.add(message)
         if not self.options.frame.quiet:
             say(f"warning: {message}")
         self.later(lambda: self.figures.warnings.append(message))

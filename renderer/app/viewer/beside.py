@@ -20,11 +20,11 @@ _PROBE = "import json, os, engine; hasattr(os, 'nice') and os.nice(10); print(js
 
 
 class RayCount:
-    """Counts the rays of a frame; `rays_per_sample` is None until that is done, or when it cannot be."""
+    """Counts the rays of a frame of this session; `rays_per_sample` is None until that is done, or when it cannot be."""
 
     def __init__(self, session: Session) -> None:
         self.rays_per_sample: float | None = None
-        self._session = session
+        self.session = session
         self._thread = threading.Thread(target=self._run, name="rayfuse-rays", daemon=True)
         self._thread.start()
 
@@ -35,7 +35,7 @@ class RayCount:
 
     def _run(self) -> None:
         try:
-            rays = self._session.count_rays()
+            rays = self.session.count_rays()
         except Exception:  # the session was closed meanwhile, or has no room for a second film: a figure less
             return
         self.rays_per_sample = sum(rays.values()) / max(1, rays["primary"])

@@ -10,18 +10,22 @@ something else is wanted.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
 from renderer.app.viewer.worker import Built, Say, Worker
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from engine import Device
-    from engine.runtime.devices.opencl import OpenCLDevice
     from renderer.app.opening import FrameOptions
+    from renderer.app.viewer.editing import Changes
     from renderer.app.viewer.window import SharedContext
+    from renderer.pipeline.session import Session
     from renderer.scene.model import Camera, Scene
 
 
@@ -51,16 +55,16 @@ class Structure:
     def why(self, before: Structure) -> str:
         """What is different from another one, in words."""
         parts = []
-        for field in fields(self):
-            old, new = getattr(before, field.name), getattr(self, field.name)
+        for part in fields(self):
+            old, new = getattr(before, part.name), getattr(self, part.name)
             if old == new:
                 continue
-            if field.name in ("scene", "shading"):
-                parts.append(_source_changed(field.name, old, new))
-            elif field.name == "orthographic":
+            if part.name in ("scene", "shading"):
+                parts.append(_source_changed(part.name, old, new))
+            elif part.name == "orthographic":
                 parts.append(f"{'orthographic' if new else 'perspective'} camera")
             else:
-                parts.append(f"{field.name} {old or 'auto'} -> {new or 'auto'}")
+                parts.append(f"{part.name} {old or 'auto'} -> {new or 'auto'}")
         return ", ".join(parts)
 
 
@@ -76,7 +80,7 @@ def _source_changed(what: str, old: Source | None, new: Source | None) -> str:
 
 def may_share(backend: str) -> bool:
     """Whether a name may come to stand for a backend that can share memory with the window, given a context beside it."""
-    from engine.runtime.choice import candidates
+    from engine import candidates
 
     return not {"opengl", "opencl"}.isdisjoint(candidates(backend))
 
@@ -85,10 +89,9 @@ def sharing(device: Device, context: SharedContext | None) -> tuple[Device, str]
     """An OpenCL device opened anew so that it shares memory with the window, or the same one and why not; others as they are."""
     if device.backend != "opencl":
         return device, ""
-    from engine import DeviceError, open_device
-    from engine.runtime.devices.opencl import gl_sharing
+    from engine import DeviceError, gl_sharing, open_device
 
-    problem = gl_sharing(cast("OpenCLDevice", device))
+    problem = gl_sharing(device)
     if problem is not None or context is None:
         return device, problem or "there is no second OpenGL context"
     context.make_current()
@@ -115,55 +118,76 @@ class Recipe:
     warn: Callable[[str], None]
 
     def build(self, say: Say) -> Built:
-        """On a worker's thread. Raises SceneError, DeviceError, MemoryError, and Stopped through `say`."""
+        """On a worker's thread; where "auto" has taken a device that cannot compile the frame, on the next. Raises SceneError, DeviceError,
+        MemoryError, and Stopped through `say`."""
         say("starting the engine", 0.0)
-        from engine import open_device
-        from renderer.pipeline.session import Session
+        from engine import DeviceError, open_device
+        from renderer.pipeline.session import device_after
         from renderer.shading.module import load as load_shading
 
-        options, structure = self.options, self.structure
+        structure, scene = self.structure, self.scene
         shading = load_shading(structure.shading.path) if structure.shading is not None else None
-        extra = {"context": self.context} if self.context is not None else {}
-        device, not_shared = sharing(open_device(structure.backend, threads=options.threads, **extra), self.context)
-        try:
-            scene = self.scene
-            if scene is None:
-                say("loading the scene", 0.0)
-                from renderer.scene.importers import load
+        opening: dict[str, Any] = {"threads": self.options.threads}
+        if self.context is not None:
+            opening["context"] = self.context
+        device = open_device(structure.backend, **opening)
+        while True:
+            device, not_shared = sharing(device, self.context)
+            try:
+                if scene is None:
+                    scene = self._load(say)
+                return Built(scene, self._session(scene, device, shading, say), device, not_shared)
+            except DeviceError as error:
+                other = device_after(device, structure.backend, error, **opening)
+                if other is None:
+                    device.close()
+                    raise
+                device = other
+            except BaseException:
+                device.close()
+                raise
 
-                scene = load(structure.scene.path, strict=options.strict, warn=self.warn)
-            session = Session(
-                scene,
-                width=self.size[0],
-                height=self.size[1],
-                spp=options.spp,
-                depth=options.depth,
-                seed=options.seed,
-                camera=options.camera if self.scene is None else None,
-                workgroup=structure.workgroup,
-                progress=say,
-                device=device,
-                shading=shading,
-            )
-            if self.camera is not None:
-                session.set_camera(self.camera)
-            say("preparing clicks", 0.95)
-            session.prepare_pick()
-        except BaseException:
-            device.close()
-            raise
-        return Built(scene, session, device, not_shared)
+    def _load(self, say: Say) -> Scene:
+        say("loading the scene", 0.0)
+        from renderer.scene.importers import load
+
+        return load(self.structure.scene.path, strict=self.options.strict, warn=self.warn)
+
+    def _session(self, scene: Scene, device: Device, shading: ModuleType | None, say: Say) -> Session:
+        from renderer.pipeline.session import Session
+
+        options, asked = self.options, self.scene is None and self.structure.scene.path == self.options.scene
+        session = Session(
+            scene,
+            width=self.size[0],
+            height=self.size[1],
+            spp=options.spp,
+            depth=options.depth,
+            seed=options.seed,
+            camera=options.camera if asked else None,  # of the scene that was named beside it
+            workgroup=self.structure.workgroup,
+            progress=say,
+            device=device,
+            shading=shading,
+        )
+        if self.camera is not None:
+            session.set_camera(self.camera)
+        say("preparing clicks", 0.95)
+        session.prepare_pick()
+        return session
 
 
 @dataclass
 class Build:
-    """A worker and what it is for. `scene` and `orthographic` (of its camera) are known once it is built."""
+    """A worker and what it is for. `scene` and `orthographic` (of its camera) are known once it is built; `untold`: changes of scenes
+    that it has not been told of yet (see `editing.take_up`)."""
 
     structure: Structure
     worker: Worker
     context: SharedContext | None
     scene: Scene | None = None
     orthographic: bool = False
+    untold: deque[tuple[Scene, Changes]] = field(default_factory=deque)
 
 
 class Stage:
@@ -195,11 +219,11 @@ class Stage:
     def failed(self) -> Exception | None:
         """What the coming build has failed of, once."""
         coming = self.coming
-        if coming is None or coming.worker.failure is None:
-            return None
-        self.coming = None
-        self._dismiss(coming)
-        return coming.worker.failure
+        failure = (coming.worker.failure or coming.worker.trouble) if coming is not None else None
+        if coming is not None and failure is not None:
+            self.coming = None
+            self._dismiss(coming)
+        return failure
 
     def swap(self) -> None:
         """The coming one has a frame: it is the active one now."""
@@ -209,9 +233,9 @@ class Stage:
             self._dismiss(self.active)
         self.active = coming
 
-    def workers(self) -> list[Worker]:
+    def builds(self) -> list[Build]:
         """Those that draw, or will."""
-        return [build.worker for build in (self.active, self.coming) if build is not None]
+        return [build for build in (self.active, self.coming) if build is not None]
 
     def sweep(self) -> None:
         """Gives back what ended workers held on the window's side."""
@@ -225,9 +249,8 @@ class Stage:
 
     def close(self, seconds: float) -> bool:
         """Stops all and waits so long; whether all have ended."""
-        for build in (self.active, self.coming):
-            if build is not None:
-                self._dismiss(build)
+        for build in self.builds():
+            self._dismiss(build)
         self.active = self.coming = None
         until = time.perf_counter() + seconds
         ended = [build.worker.join(until - time.perf_counter()) for build in self._going]

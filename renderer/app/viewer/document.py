@@ -19,6 +19,7 @@ import numpy as np
 from renderer.app.viewer.building import Build, Source, Structure
 from renderer.app.viewer.controls import Extent, View, is_orthographic, scene_view, view_of
 from renderer.app.viewer.editing import Editor
+from renderer.app.viewer.reload import Signature, signature
 from renderer.app.viewer.state import Settings
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class Document:
         self._view: View | None = None
         self._camera: Camera | None = None
         self._saved_as: Path | None = None
+        self._written: Signature = None  # of the file that was saved last
 
     # ---- the view ----
 
@@ -123,8 +125,12 @@ class Document:
         """Writes the scene with its changes; what is to be said of that. Raises SceneError."""
         assert self.editor is not None
         lost = self.editor.save(path)
-        self._saved_as = path
+        self._saved_as, self._written = path, signature(path)
         return "; ".join([f"saved {path}", *lost])
+
+    def is_own(self, path: Path) -> bool:
+        """Whether this file is as it was saved here last: who saves over the scene's own file has nothing to read again."""
+        return self._written is not None and self._written == signature(path)
 
     def save_beside(self) -> str:
         """`save` beside the scene's own file, which stays as it is. Only a file of this window's own is written over."""

@@ -14,15 +14,19 @@ Pure data: no window, no device, no thread. All calls come from the thread of th
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from renderer.scene.model import Camera, Environment, Float64s, Material, Scene
+
+if TYPE_CHECKING:
+    from renderer.pipeline.session import Session
 
 STEPS = 500  # of the history
 
@@ -48,6 +52,18 @@ class Changes:
 
     def __bool__(self) -> bool:
         return bool(self.materials or self.instances or self.cameras or self.environment)
+
+    def __or__(self, later: Changes) -> Changes:
+        """Both."""
+        return Changes(
+            self.materials | later.materials,
+            self.instances | later.instances,
+            self.cameras | later.cameras,
+            self.environment or later.environment,
+        )
+
+
+NO_CHANGES = Changes(set(), set(), set(), False)
 
 
 @dataclass(frozen=True)
@@ -257,6 +273,19 @@ class Editor:
         """Makes a step of what the open group has so far; the group stays open for what follows."""
         if self._group is not None:
             self.begin(self._group.label)
+
+
+def take_up(untold: deque[tuple[Scene, Changes]], session: Session) -> bool:
+    """Tells a session, on its thread, of all that has been changed in its scene since it was told last; False where that needs a new
+    session. All at once: a drag sends a change with every turn of the loop, and a large scene takes longer than that to be told of one.
+    """
+    changes = NO_CHANGES
+    while untold:
+        scene, more = untold.popleft()
+        if scene is session.scene:
+            changes |= more
+    fits = session.update_materials(sorted(changes.materials)), session.update_instances(sorted(changes.instances))
+    return all(fits) and (not changes.environment or session.update_environment())
 
 
 def _differ(values: tuple[Any, Any]) -> bool:

@@ -202,7 +202,7 @@ class FigureSections:
         rows.figure("Driver", figures.driver or "–")
         rows.figure("Backend", figures.backend or "–")
         rows.figure("Device mem.", in_bytes(figures.device_bytes), "Held on the device: scene, film, kernels' buffers")
-        rows.figure("Host memory", in_bytes(figures.host_bytes), "Held by this process")
+        rows.figure("Host memory", in_bytes(figures.host_bytes), "The most that this process has held at once")
         taken = f"{figures.present_ms:.2f} ms, " if figures.present_ms is not None else ""
         rows.figure("Presented", f"{taken}{figures.present_path}" if figures.present_path else "–", figures.present_reason)
         if figures.present_reason:

@@ -12,15 +12,14 @@ from imgui_bundle import ImVec2, imgui
 
 from renderer.app.viewer import theme
 from renderer.app.viewer.panel_widgets import close_on_escape, wrapped
-
-SCENES = (".gltf", ".glb")
+from renderer.scene.importers import BY_ENDING
 
 
 def wrong_to_load(path: Path) -> str:
     """Why no scene can be read from there; empty where one may."""
     if not path.is_file():
         return "There is no such file"
-    return "" if path.suffix.lower() in SCENES else "A scene is a .gltf or .glb file"
+    return "" if path.suffix.lower() in BY_ENDING else f"A scene's file ends in {', '.join(BY_ENDING)}"
 
 
 def wrong_to_save(path: Path) -> str:

@@ -25,12 +25,15 @@ class Photos:
     def __init__(self, said: Callable[[Path, str], None]) -> None:
         self.wanted: list[Path] = []
         self._said = said
+        self._names: set[Path] = set()  # given out: the file of the last one may not be there yet
         self._threads: list[threading.Thread] = []
 
     def next_name(self, scene: Path) -> Path:
-        """A name in the current folder that no file has."""
+        """A name in the current folder that no file has, another one each time."""
         names = (Path(f"rayfuse-{scene.stem}-{number}.png") for number in itertools.count(1))
-        return next(name for name in names if not name.exists() and name not in self.wanted)
+        name = next(name for name in names if not name.exists() and name not in self._names)
+        self._names.add(name)
+        return name
 
     def take(self, screen: Screen, presenter: Presenter, size: tuple[int, int]) -> None:
         """Writes what is shown to all the files that are wanted."""

@@ -29,8 +29,7 @@ import numpy as np
 from renderer.app.viewer.gl import R32UI, TEXTURE0, TEXTURE_BUFFER, Gl
 
 if TYPE_CHECKING:
-    from engine import Device, Tensor
-    from engine.runtime.devices.opencl import OpenCLDevice
+    from engine import Device, SharingDevice, Tensor
     from renderer.pipeline.session import KernelTime
 
 SLOTS = 3
@@ -77,7 +76,7 @@ void main() {
 @dataclass(frozen=True)
 class Frame:
     """A finished picture. `memory`: what `slot` is a slot of; `size`: width and height in pixels; `samples`: a pixel, so far;
-    `nonfinite`: samples left out, as counted last."""
+    `nonfinite`: samples left out, as counted last; `device_bytes`: what the session holds on the device."""
 
     slot: int
     memory: Any
@@ -85,6 +84,7 @@ class Frame:
     samples: int
     nonfinite: int
     kernels: list[KernelTime]
+    device_bytes: int | None = None
 
 
 class Exchange:
@@ -401,7 +401,7 @@ class SharedBuffers(BufferTexture):
 
     path = "shared buffer"
 
-    def __init__(self, screen: Screen, device: OpenCLDevice) -> None:
+    def __init__(self, screen: Screen, device: SharingDevice) -> None:
         super().__init__(screen)
         self._device = device
         self._lent: Lent | None = None
@@ -460,5 +460,5 @@ def presenter_for(screen: Screen, device: Device, not_shared: str = "") -> Prese
     if device.backend == "opengl":
         return BufferTexture(screen)
     if device.backend == "opencl" and not not_shared:
-        return SharedBuffers(screen, cast("OpenCLDevice", device))
+        return SharedBuffers(screen, cast("SharingDevice", device))
     return PixelBuffers(screen, direct=False, why_not_shared=not_shared or f"{device.backend} shares nothing with OpenGL")

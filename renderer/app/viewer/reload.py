@@ -49,16 +49,16 @@ class _Watched:
 
     def __init__(self, kind: str, path: Path) -> None:
         self.kind, self.path = kind, path
-        self.known = {path: _signature(path)}
+        self.known = {path: signature(path)}
 
     def find_files(self) -> None:
         """Finds out which files belong to it; a scene that cannot be read keeps those it had."""
         files = scene_files(self.path) if self.kind == "scene" else []
         if files:
-            self.known = {file: self.known[file] if file in self.known else _signature(file) for file in files}
+            self.known = {file: self.known[file] if file in self.known else signature(file) for file in files}
 
     def now(self) -> dict[Path, Signature]:
-        return {file: _signature(file) for file in self.known}
+        return {file: signature(file) for file in self.known}
 
 
 class Watcher:
@@ -182,7 +182,8 @@ def scene_files(scene: Path) -> list[Path]:
     return [scene, *beside]
 
 
-def _signature(file: Path) -> Signature:
+def signature(file: Path) -> Signature:
+    """What is another one when the file was written."""
     try:
         known = file.stat()
     except (OSError, ValueError):  # not there, or no name of a file at all

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -21,7 +22,7 @@ from renderer.app.viewer.beside import RayCount, Usable
 from renderer.app.viewer.building import Build, Recipe, Stage, Structure, may_share
 from renderer.app.viewer.controls import is_orthographic, pivoted
 from renderer.app.viewer.document import Document
-from renderer.app.viewer.editing import Changes, Selection
+from renderer.app.viewer.editing import Changes, Selection, take_up
 from renderer.app.viewer.pacing import Pacing, size_at
 from renderer.app.viewer.present import Frame, Presenter, Screen, presenter_for
 from renderer.app.viewer.recorder import Recorder
@@ -74,6 +75,8 @@ class Studio:
         self._framebuffer = (0, 0)
         self.full = size_at(window.framebuffer, settings.render_scale)
         self._taking_ms: float | None = None  # spent on a picture that is not drawn yet
+        self._size = self.full  # that pictures were asked for in last
+        self._refusal = ""  # the error that tells that there is no memory for one
         self._steady: tuple[Any, ...] = ()  # what makes the picture, as it was in the turn before
         self._seen: Camera | None = None  # that was recorded last
         self._told = {"backend": settings.backend, "workgroup": settings.workgroup}
@@ -137,7 +140,9 @@ class Studio:
         self._stage.want(self.document.structure(settings, self._stage.active))
 
     def _file_changed(self, changed: Changed) -> None:
-        """A file that is shown has been written."""
+        """A file that is shown has been written, by somebody else."""
+        if self.document.is_own(changed.path):
+            return
         self.recorder.event("reload", str(changed.path))
         if changed.kind == "scene":
             self.document.open(self.document.source.path)
@@ -157,16 +162,13 @@ class Studio:
             self.document.follow_camera(self._camera)
         if changes.materials or changes.instances or changes.environment:
             self.pacing.moved(time.perf_counter())
-            update = functools.partial(self._update, editor.scene, changes)
-            for worker in self._stage.workers():
-                worker.post(update)
+            for build in self._stage.builds():
+                build.untold.append((editor.scene, changes))
+                build.worker.post(functools.partial(self._update, build.untold))
 
-    def _update(self, scene: Scene, changes: Changes, session: Session) -> None:
+    def _update(self, untold: deque[tuple[Scene, Changes]], session: Session) -> None:
         """On a worker's thread: parts of a scene are others now."""
-        if session.scene is not scene:
-            return
-        fits = session.update_materials(sorted(changes.materials)), session.update_instances(sorted(changes.instances))
-        if not all(fits) or (changes.environment and not session.update_environment()):
+        if not take_up(untold, session):
             self.loop.later(self.document.restructure)
 
     # ---- building ----
@@ -207,6 +209,9 @@ class Studio:
         if active is not None and active.worker.failure is not None and not self.figures.error:
             self.figures.error = one_line(active.worker.failure)
             self.loop.damaged()
+        if active is not None and active.worker.trouble is not None:
+            self._refuse(active.worker.trouble)
+            active.worker.trouble = None
         self.figures.building = coming.worker.progress if coming is not None else None
         if coming is None:
             return
@@ -222,10 +227,15 @@ class Studio:
             self._swap(coming, built, worker.presenter, frame)
 
     def _build_failed(self, error: Exception) -> None:
-        """The old picture stays, and the settings that belong to it come back; without an old picture it is the end."""
+        """The old picture stays, and the settings that belong to it come back; without an old picture it is the end, unless the scene
+        is another one than was asked for: it was dropped on the window too early."""
         active = self._stage.active
-        if active is None:
+        if active is None and self.document.source.path == self.options.scene:
             self.failure = error
+            return
+        if active is None:
+            self.loop.say(one_line(error))
+            self.document.open(self.options.scene)
             return
         self.figures.error = one_line(error)
         self.settings.backend, self.settings.workgroup = active.structure.backend, active.structure.workgroup
@@ -243,7 +253,8 @@ class Studio:
             self._camera = self.settings.camera
             totals = built.scene.totals()
             figures.triangles, figures.instances, figures.lights = totals.triangles, totals.instances, totals.lights
-        counters, facts, lanes = session.counters, session.device, build.structure.workgroup
+        counters, facts, lanes = session.counters, worker.facts, build.structure.workgroup
+        assert facts is not None, "known with the session"
         self.window.set_title(f"rayfuse — {built.scene.path.name} — {facts.backend}{f' {lanes}' if lanes else ''}")
         figures.compiles.append(CompileFigure(self.recorder.now, worker.why, worker.seconds, counters.cache_misses))
         if first:
@@ -256,11 +267,10 @@ class Studio:
         self.recorder.presenting(presenter.path, presenter.reason)
         figures.error, figures.building = "", None
         figures.device, figures.driver, figures.backend, figures.software = facts.name, facts.driver or "", facts.backend, facts.software
-        figures.device_bytes, figures.host_bytes = facts.bytes_allocated, peak_memory()
         figures.present_path, figures.present_reason, figures.present_ms = presenter.path, presenter.reason, None
         figures.frame_ms.clear()
         self.pacing.ms_per_pixel = None
-        self._count, self._counted, figures.rays_per_s = None, (), None
+        self._counted, figures.rays_per_s = (), None
         self._show(presenter, frame)
 
     # ---- pictures ----
@@ -279,7 +289,7 @@ class Studio:
             self.pacing.moved(now)
         self._steady = steady
         self._tell_of_camera(self.pacing.moving(now))
-        size = size_at(self._framebuffer, self.pacing.scale(now, self._framebuffer, settings.target_ms, settings.render_scale))
+        size = self._size = size_at(self._framebuffer, self.pacing.scale(now, self._framebuffer, settings.target_ms, settings.render_scale))
         for build in (active, self._stage.coming):
             if build is None or build.worker.built is None or build.worker.presenter is None:
                 continue
@@ -300,9 +310,16 @@ class Studio:
             try:
                 build.worker.presenter.reserve(*size)
             except MemoryError as error:
-                self.figures.error = one_line(error)
+                self._refuse(error)
                 continue
             build.worker.show(shot)
+
+    def _refuse(self, error: MemoryError) -> None:
+        """Tells that there is no memory for the picture that is wanted; until there is one of that size."""
+        refusal = f"out of memory: {one_line(error)}"
+        if refusal != self._refusal:
+            self._refusal = self.figures.error = refusal
+            self.loop.damaged()
 
     def _tell_of_camera(self, moving: bool) -> None:
         """Records where the camera is when it has come to rest."""
@@ -334,6 +351,9 @@ class Studio:
             frame = worker.exchange.take()
             if frame is not None:
                 self._show(presenter, frame)
+                if self._refusal and frame.size == self._size:
+                    figures.error = "" if figures.error == self._refusal else figures.error
+                    self._refusal = ""
 
     def _show(self, presenter: Presenter, frame: Frame) -> None:
         """A new picture goes into the window with the next turn that is drawn."""
@@ -343,6 +363,8 @@ class Studio:
         self._taking_ms = (time.perf_counter() - started) * 1e3
         self.presenter = presenter
         figures.picture, figures.samples, figures.nonfinite = frame.size, frame.samples, frame.nonfinite
+        if frame.device_bytes != figures.device_bytes:
+            figures.device_bytes, figures.host_bytes = frame.device_bytes, peak_memory()
         figures.kernels = [KernelFigure(kernel.name, kernel.median_ms, kernel.workgroup) for kernel in frame.kernels]
         self.loop.damaged(1)
 
@@ -356,7 +378,8 @@ class Studio:
         if active is None or active.worker.built is None:
             return
         count = self._count
-        if count is not None and count.rays_per_sample is not None and self.pacing.ms_per_pixel:
+        counted = count is not None and count.session is active.worker.built.session
+        if counted and count is not None and count.rays_per_sample is not None and self.pacing.ms_per_pixel:
             figures.rays_per_s = count.rays_per_sample * self.settings.spp / self.pacing.ms_per_pixel * 1e3
         key = (active.worker, *self._steady)
         idle = self._stage.coming is None and (count is None or not count.alive)

@@ -25,7 +25,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 from renderer.app.viewer import gl
 
@@ -200,16 +200,27 @@ class Window:
     # ---- the main thread ----
 
     def pump(self, polled: Callable[[], None]) -> None:
-        """Takes events, and does what `on_main` is given, until `finish`; calls `polled` each time."""
+        """Takes events, and does what `on_main` is given, until `finish`; calls `polled` each time.
+
+        What goes wrong here asks for the end like a click on the window's cross, and is raised after it: the viewer's thread may be
+        waiting for an answer.
+        """
+        failure = None
         while not self._over:
             try:
                 self.glfw.wait_events_timeout(POLL_S)
                 polled()
                 self._do_jobs()
-            except KeyboardInterrupt:
-                self.glfw.set_window_should_close(self.handle, True)
-                self._tell("on_damage")
+            except Exception as error:
+                failure = failure or error
+                self.ask_to_close()
         self._do_jobs()
+        if failure is not None:
+            raise failure
+
+    def ask_to_close(self) -> None:
+        """As if the window's cross had been clicked. Takes no lock, so that a signal's handler may call it."""
+        self.glfw.set_window_should_close(self.handle, True)
 
     def _do_jobs(self) -> None:
         while self._jobs:
@@ -340,10 +351,20 @@ class Window:
         return SharedContext(self, hidden)
 
     def _ask(self, question: Callable[[], T]) -> T:
-        """What the main thread answers; it answers at once, since it does nothing else."""
-        answers: SimpleQueue[T] = SimpleQueue()
-        self.on_main(lambda: answers.put(question()))
-        return answers.get()
+        """What the main thread answers, or raises; it answers at once, since it does nothing else."""
+        answers: SimpleQueue[tuple[T | None, Exception | None]] = SimpleQueue()
+
+        def answer() -> None:
+            try:
+                answers.put((question(), None))
+            except Exception as error:
+                answers.put((None, error))
+
+        self.on_main(answer)
+        found, problem = answers.get()
+        if problem is not None:
+            raise problem
+        return cast("T", found)
 
     # ---- what the main thread is asked for ----
 

@@ -23,7 +23,7 @@ from renderer.app.viewer.state import Progress
 
 if TYPE_CHECKING:
     from engine import Device
-    from renderer.pipeline.session import Session
+    from renderer.pipeline.session import DeviceFacts, Session
     from renderer.scene.model import Camera, Scene
 
 TIMES = 4096
@@ -68,8 +68,9 @@ class Stopped(Exception):
 class Worker:
     """Builds by `build(say)`, then draws; calls `wake` when there is something to look at.
 
-    `why`: what it was made for, in words. `built` is None until the session is ready: then `presenter` is to be set, before the first
-    `show`. `failure` holds what ended the worker early.
+    `why`: what it was made for, in words. `built` is None until the session is ready, and with it `facts`: then `presenter` is to be set,
+    before the first `show`. `failure` holds what ended the worker early; `trouble`, what the picture that was asked for last has no
+    memory for: the worker waits for another one, since the window may become smaller again.
     """
 
     def __init__(self, build: Callable[[Say], Built], wake: Callable[[], None], why: str) -> None:
@@ -82,7 +83,10 @@ class Worker:
         self.times: deque[tuple[float, int]] = deque(maxlen=TIMES)  # of frames, not looked at yet: ms, pixels
         self.compiles = 0  # during frames: stays 0, or something went wrong
         self._build, self._wake = build, wake
+        self.facts: DeviceFacts | None = None
+        self.trouble: MemoryError | None = None
         self._shot: Shot | None = None
+        self._refused: Shot | None = None  # that there is no memory for
         self._told: Shot | None = None
         self._posted: deque[Callable[[Session], None]] = deque()
         self._changed = threading.Condition()
@@ -137,6 +141,7 @@ class Worker:
             built = self._build(self._say)
             try:
                 self._say("ready", 1.0)
+                self.facts = built.session.device
                 self.built = built
                 self._wake()
                 self._draw(built)
@@ -171,17 +176,21 @@ class Worker:
                     return
                 posted, shot = list(self._posted), self._shot
                 self._posted.clear()
-            for function in posted:
-                function(session)
-            if shot is not None:
-                self._take_up(session, shot)
-                if self._wanted(session):
-                    self._frame(built, shot)
+            try:
+                for function in posted:
+                    function(session)
+                if shot is not None and shot is not self._refused:
+                    self._take_up(session, shot)
+                    if self._wanted(session):
+                        self._frame(built, shot)
+            except MemoryError as error:
+                self.trouble, self._refused, self._told = error, shot, None
+                self._wake()
 
     def _wanted(self, session: Session) -> bool:
         """Whether there is a frame to draw."""
         shot = self._shot
-        if shot is None or shot.paused:
+        if shot is None or shot.paused or shot is self._refused:
             return False
         return not shot.same(self._told) or shot.max_samples == 0 or session.samples < shot.max_samples
 
@@ -214,5 +223,6 @@ class Worker:
             self._nonfinite, self._count_at = 0, FIRST_COUNT
         elif session.samples >= self._count_at:  # it is read back from the device: now and then
             self._nonfinite, self._count_at = session.nonfinite, 2 * session.samples
-        if self.exchange.publish(Frame(slot, memory, shot.size, session.samples, self._nonfinite, session.last_kernels)):
+        told = (session.samples, self._nonfinite, session.last_kernels, session.device.bytes_allocated)
+        if self.exchange.publish(Frame(slot, memory, shot.size, *told)):
             self._wake()
