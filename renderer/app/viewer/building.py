@@ -130,8 +130,9 @@ class Recipe:
             if scene is None:
                 say("loading the scene", 0.0)
                 from renderer.scene.importers import load
+                from renderer.scene.surroundings import surrounded
 
-                scene = load(structure.scene.path, strict=options.strict, warn=self.warn)
+                scene = surrounded(load(structure.scene.path, strict=options.strict, warn=self.warn), options.env)
             session = Session(
                 scene,
                 width=self.size[0],
