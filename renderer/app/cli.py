@@ -184,6 +184,7 @@ def _frame_options(added: Parser, *, spp: int, spp_text: str) -> None:
         "--workgroup", type=workgroup, default="auto", metavar="auto|256|512|N", help="lanes a workgroup"
     )
     added.add_argument("--threads", type=integer(1), metavar="N", help="of the CPU backend (default: all there are)")
+    added.add_argument("--env", metavar="FILE|sky|none", help="what surrounds the scene: a picture (.hdr .exr), a clear sky, nothing")
     added.add_argument("--denoiser", choices=("none",), default="none", metavar="NAME", help="none")
     added.add_argument("--lights", choices=("plain",), default="plain", metavar="NAME", help="sampled how: plain")
     _loading_options(added)
@@ -210,6 +211,7 @@ def _frame_options_of(arguments: argparse.Namespace) -> FrameOptions:
         denoiser=arguments.denoiser,
         strict=arguments.strict,
         quiet=arguments.quiet,
+        env=arguments.env,
     )
 
 

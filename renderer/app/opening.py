@@ -48,6 +48,7 @@ class FrameOptions:
     denoiser: str
     strict: bool
     quiet: bool
+    env: str | None = None  # "sky", "none", or a picture's path
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,7 @@ def _open_session(
     import renderer.pipeline.session
     import renderer.scene.gltf  # noqa: F401 - both are imported here so that `imported_s` has them
     from engine import events, resolved
+    from renderer.scene.surroundings import surrounded
 
     imported_s = seconds_since_start()
     heard = ignore if options.quiet else warn
@@ -110,7 +112,7 @@ def _open_session(
     resolved(options.backend)  # said before the work
     started = time.perf_counter()
     progress("loading", 0.0)
-    scene = load_scene(options.scene, strict=options.strict, quiet=options.quiet)
+    scene = surrounded(load_scene(options.scene, strict=options.strict, quiet=options.quiet), options.env)
     load_s = time.perf_counter() - started
     return Opened(scene, make(scene, options, spp_per_frame, progress), imported_s, load_s)
 
@@ -134,6 +136,9 @@ def _session(scene: Scene, options: FrameOptions, spp: int, progress: Progress) 
 
 
 def _static_session(scene: Scene, options: FrameOptions, spp: int, progress: Progress) -> StaticSession:
+    if scene.environment is not None and scene.environment.image is not None:
+        raise UsageError(f"--env {options.env}: the hand-written shaders draw no pictures of surroundings; take --static or --env away")
+
     from renderer.app.static import StaticSession
 
     return StaticSession(

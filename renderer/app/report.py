@@ -60,7 +60,7 @@ def record_of(
             instances=scene.instances,
             materials=scene.materials,
             lights=scene.lights,
-            texture_bytes=0,  # the renderer has no textures yet
+            texture_bytes=opened.session.texture_bytes,
         ),
         settings=record.Settings(
             width=options.width,

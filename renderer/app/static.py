@@ -30,6 +30,7 @@ from renderer.pipeline.session import Counters, DeviceFacts, KernelTime, middle_
 from renderer.pipeline.tonemap import TONEMAPPERS, number_of
 from renderer.scene.model import Scene
 from renderer.scene.upload import upload
+from renderer.shading.material_rows import PLAIN
 
 WORKGROUP = 256  # lanes, where nothing else is asked for
 _TILE = (8, 4)  # pixels, as in frame.comp
@@ -62,8 +63,10 @@ class StaticSession:
     """One scene on the OpenGL device, drawn by the shaders of shaders_ref/. Building it builds the BVH, uploads and compiles.
 
     Raises DeviceError (no OpenGL 4.3), SceneError (nothing to draw, unknown camera), UsageError (no shaders, or a workgroup larger than
-    the driver's), MemoryError. It belongs to the thread that made it.
+    the driver's, or materials that the shaders do not draw), MemoryError. It belongs to the thread that made it.
     """
+
+    texture_bytes = 0
 
     def __init__(
         self,
@@ -94,6 +97,9 @@ class StaticSession:
             self._limits = self._checked_limits()
             say("building the tree", 0.1)
             uploaded = upload(scene, group=1)
+            if uploaded.data.look != PLAIN:
+                told = f"{scene.path}: the hand-written shaders draw matt surfaces without textures only, and its materials have more"
+                raise UsageError(f"{told}; take --static away")
             self.times: dict[str, float] = dict(uploaded.seconds)
             started = time.perf_counter()
             self._bytes = 0
@@ -120,6 +126,10 @@ class StaticSession:
             events.record("warning", message=f"{uploaded.dropped} triangles without extent (or not finite) are left out")
         if uploaded.data.sky is not None and scene.environment is None:
             events.record("warning", message="the scene has no light of its own; a neutral sky lights it")
+        if uploaded.data.corners.normals:
+            events.record("warning", message="the hand-written shaders draw smooth surfaces (NORMAL) as flat ones")
+        if uploaded.data.punctual is not None:
+            events.record("warning", message="the hand-written shaders leave out the scene's punctual lights (KHR_lights_punctual)")
 
     # ---- before the first frame ----
 

@@ -17,10 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from engine import Tensor, cond
+from engine import Tensor, cond, where
 from renderer.sampling.rng import Rng
 from renderer.sampling.warp import disk
 from renderer.scene.model import Camera, Orthographic
+from renderer.shading.texture import RayCone
 from renderer.vec import Ray, Vec3, normalize, select
 
 DEFAULT_FOCUS = 1.0  # metres, where nobody says what is to be sharp
@@ -54,6 +55,12 @@ class CameraData:
             return Ray(middle.origin + off, normalize(middle.direction * self.focus - off)), rng
 
         return cond(Tensor(self.aperture) > 0, lens, pinhole, rng)  # type: ignore[no-any-return]
+
+    def cone(self, height: Any) -> RayCone:
+        """How wide rays are, of a picture of this many rows: a pixel's height."""
+        step = Tensor(self.extent[1]) * (2.0 / height)
+        parallel = Tensor(self.orthographic)
+        return RayCone(where(parallel, step, 0.0), where(parallel, 0.0, step))
 
     def towards(self, x: Tensor, y: Tensor) -> Ray:
         """The ray through the middle of the lens and a place of the picture (-1 to 1, right and up); its direction reaches a unit into

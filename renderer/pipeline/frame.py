@@ -60,10 +60,12 @@ def frame(
     pixel = (row * Tensor.of(width) if not isinstance(width, int) else row * width) + column
     rows, columns = row.broadcast_to(pixel.shape), column.broadcast_to(pixel.shape)
 
+    cone = camera.cone(_number(height)) if scene.textures is not None else None
+
     def one(index: Any, total: Vec3, refused: Tensor, shadow: Tensor, indirect: Tensor) -> tuple[Vec3, Tensor, Tensor, Tensor]:
         rng = Rng.start(pixel.cast("uint32"), numbers.first + index, numbers.seed)
         ray, rng = camera.ray(columns, rows, _number(width), _number(height), rng)
-        path = path_trace(scene, ray, rng, numbers.max_depth, shading)
+        path = path_trace(scene, ray, rng, numbers.max_depth, shading, cone)
         r = path.radiance
         good = (r.x + r.y + r.z).isfinite()
         colour = Vec3(*(where(good, c, 0.0) for c in r))

@@ -10,7 +10,14 @@ Offsets: a hit point carries a rounding error of some units in the last place of
 the triangle's corners from it among them: a floor of a kilometre is rounded as such wherever one stands on it. Rays that leave the
 point start that far off the surface, whatever the scene's scale.
 
-The sky is found by scattering alone, with the weight 1: it is no light that is connected to, so nothing is counted twice beside lamps.
+Light for which the shading normal and the triangle's own disagree on which side of the surface it is does not exist, else it would leak
+through smooth surfaces.
+
+Where the materials of the scene ask for it, a path also knows the medium that it is in, by which light fades on the way (`medium`), and
+the channel that dispersion has left of it (`channel`); a scene without has no such state.
+
+A sky of one colour is found by scattering alone, with the weight 1: it is no light that is connected to, so nothing is counted twice
+beside lamps. A picture of the surroundings is one, and weighed as lamps are; punctual lights no scattering finds.
 """
 
 from __future__ import annotations
@@ -19,28 +26,25 @@ from typing import Any, NamedTuple
 
 from engine import Tensor, cond, where, while_loop
 from renderer.bvh.traverse import NOTHING
+from renderer.pipeline.aim import OFFSET, aim, connects, reach_of
+from renderer.pipeline.meet import Met, Veil, meet, veil
 from renderer.sampling.rng import Rng
 from renderer.scene.upload import SceneData
-from renderer.shading.bsdf import BSDF, MakeBSDF, Surface
-from renderer.shading.light import weight_of_connecting, weight_of_scattering
-from renderer.vec import Basis, Ray, Vec3, basis_around, dot, greater, lesser, select
+from renderer.shading.bsdf import BSDF, MakeBSDF, evaluated, lets_through
+from renderer.shading.gltf_bsdf import GltfBsdf
+from renderer.shading.light import FAR, weight_of_connecting, weight_of_scattering
+from renderer.shading.texture import RayCone
+from renderer.shading.transmission import WHITE, disperse, transmittance
+from renderer.vec import Ray, Vec3, dot, greater, lesser, select
 
 ROULETTE_DEPTH = 5  # the first segment that roulette may save
-_OFFSET = 1e-6  # of the coordinates and distances involved: about 8 units in the last place
-_FAR = 3.0e38
-
-
-class Met(NamedTuple):
-    """What a ray met: the surface and its shading frame, how far off it rays begin, the density by area of connecting to its light."""
-
-    surface: Surface
-    basis: Basis
-    error: Tensor
-    light_density: Tensor
+_WIDENING = 0.1
 
 
 class PathState(NamedTuple):
-    """A path on its way: the next ray, what it carries, what it has gathered; `density` is that of the last scattering."""
+    """A path on its way: the next ray, what it carries, what it has gathered; `density` is that of the last scattering. `medium`: the
+    extinction of what it is in, 1/m, 0 outside; `channel`: the one that dispersion has left; `travelled`: metres since that scattering, to
+    where it passed a surface last; `cone`: its width, for textures. They are None where materials have no such."""
 
     ray: Ray
     throughput: Vec3
@@ -51,6 +55,10 @@ class PathState(NamedTuple):
     segment: Any
     shadow_rays: Any
     indirect_rays: Any
+    medium: Vec3 | None = None
+    channel: Any = None
+    travelled: Any = None
+    cone: RayCone | None = None
 
 
 class PathResult(NamedTuple):
@@ -62,35 +70,23 @@ class PathResult(NamedTuple):
     indirect_rays: Tensor
 
 
-def _reach(point: Vec3) -> Tensor:
-    """The largest coordinate."""
-    return greater(greater(point.x.abs(), point.y.abs()), point.z.abs())
-
-
-def meet(scene: SceneData, ray: Ray, t: Tensor, slot: Tensor) -> Met:
-    """What is known of a hit."""
-    triangle = scene.bvh.triangle(slot)
-    n = Vec3(scene.triangle[triangle, 0], scene.triangle[triangle, 1], scene.triangle[triangle, 2])
-    material = scene.triangle[triangle, 3].bitcast("int32")
-    row = [scene.material[material, k] for k in range(8)]
-    point = ray.at(t)
-    front = dot(n, ray.direction) < 0
-    reach = greater(_reach(point), greater(t, scene.triangle[triangle, 4]))
-    emits = front | (row[3] > 0)
-    basis = basis_around(select(front, n, -n))
-    surface = Surface(
-        point, basis.n, front, basis.to_local(-ray.direction), Vec3(*row[0:3]), select(emits, Vec3(*row[4:7]), 0.0)
-    )
-    return Met(surface, basis, reach * _OFFSET, where(emits, row[7], 0.0))
-
-
-def path_trace(scene: SceneData, ray: Ray, rng: Rng, max_depth: Any, make_bsdf: MakeBSDF) -> PathResult:
-    """Radiance along camera rays (unit directions) by paths of at most `max_depth` segments; `make_bsdf`: how surfaces scatter."""
+def path_trace(
+    scene: SceneData, ray: Ray, rng: Rng, max_depth: Any, make_bsdf: MakeBSDF, cone: RayCone | None = None
+) -> PathResult:
+    """Radiance along camera rays (unit directions) by paths of at most `max_depth` segments; `make_bsdf`: how surfaces scatter; `cone`: the
+    width of the rays (None: textures are seen at their finest)."""
     zero = ray.direction.x * 0
     nothing = Vec3(zero, zero, zero)
     start = PathState(scene.bvh.approach(ray), nothing + 1.0, nothing, zero, rng, zero == 0, Tensor(1), Tensor(0), Tensor(0))
+    layers = scene.look.layers
+    if cone is not None and scene.textures is not None:
+        moved = start.ray.origin - ray.origin
+        start = start._replace(cone=RayCone(zero + cone.width, zero + cone.spread).after(dot(moved, ray.direction)))
+    if scene.look.alpha:
+        start = start._replace(travelled=zero)
+    start = start._replace(medium=nothing if layers.volume else None, channel=Tensor(WHITE) if layers.dispersion else None)
 
-    short_cut = scene.lights is None or scene.lights.few
+    short_cut = (scene.lights is None or scene.lights.few) and scene.look.lamps_are_plain
 
     def running(path: PathState) -> Tensor:
         alive: Tensor = path.alive & (path.segment < max_depth) if short_cut else path.alive
@@ -98,25 +94,44 @@ def path_trace(scene: SceneData, ray: Ray, rng: Rng, max_depth: Any, make_bsdf: 
 
     def step(path: PathState) -> PathState:
         if scene.bvh.form != "serial":
-            hit = scene.bvh.closest(path.ray, _FAR)
+            hit = scene.bvh.closest(path.ray, FAR)
         else:  # the camera's rays are alike, those that scattered are not
             from_camera = path.segment == 1
-            hit = cond(from_camera, lambda: scene.bvh.closest_alike(path.ray, _FAR), lambda: scene.bvh.closest(path.ray, _FAR))
+            hit = cond(from_camera, lambda: scene.bvh.closest_alike(path.ray, FAR), lambda: scene.bvh.closest(path.ray, FAR))
 
         def missed(path: PathState) -> PathState:
-            seen = path.radiance + path.throughput * sky(scene) if scene.sky is not None else path.radiance
+            seen = path.radiance + path.throughput * outside(scene, path) if surrounded(scene) else path.radiance
             return path._replace(radiance=seen, alive=path.alive & False)
 
         def found(path: PathState) -> PathState:
-            met = meet(scene, path.ray, hit.t, hit.slot)
-            path = path._replace(radiance=path.radiance + emitted(path, met, hit.t))
-            if short_cut:
-                return scatter(scene, path, met, make_bsdf(met.surface))
-            go_on = path.segment < max_depth
-            return cond(go_on, lambda p: scatter(scene, p, met, make_bsdf(met.surface)), stop, path)  # type: ignore[no-any-return]
+            if path.cone is not None:
+                path = path._replace(cone=path.cone.after(hit.t))
+            at = veil(scene, path.ray, hit.t, hit.slot, path.cone)
+            if path.medium is not None:
+                path = path._replace(throughput=path.throughput * transmittance(path.medium, hit.t))
+            if at.opacity is None:
+                return shade(path, at, hit.t)
+            u, rng = path.rng.next()
+            path = path._replace(rng=rng, travelled=path.travelled + hit.t)
+            return cond(u < at.opacity, lambda p: shade(p, at, p.travelled), lambda p: passed(p, at), path)  # type: ignore[no-any-return]
 
-        path = path._replace(indirect_rays=path.indirect_rays + where(path.segment == 1, 0, 1))
+        def shade(path: PathState, at: Veil, distance: Tensor) -> PathState:
+            met, path = split(meet(scene, path.ray, at), path)
+            bsdf = make_bsdf(met.surface)
+            path = path._replace(radiance=path.radiance + emitted(path, met, distance, bsdf))
+            if short_cut:
+                return scatter(scene, path, met, bsdf)
+            go_on = path.segment < max_depth
+            if scene.look.unlit:
+                go_on = go_on & (met.row["unlit"] == 0)
+            return cond(go_on, lambda p: scatter(scene, p, met, bsdf), stop, path)  # type: ignore[no-any-return]
+
+        first = path.segment == 1 if path.travelled is None else (path.segment == 1) & (path.travelled == 0)
+        path = path._replace(indirect_rays=path.indirect_rays + where(first, 0, 1))
         return cond(hit.slot == NOTHING, missed, found, path)  # type: ignore[no-any-return]
+
+    def passed(path: PathState, at: Veil) -> PathState:
+        return path._replace(ray=Ray(at.point - at.off, path.ray.direction))
 
     def stop(path: PathState) -> PathState:
         return path._replace(alive=path.alive & False)
@@ -127,9 +142,18 @@ def path_trace(scene: SceneData, ray: Ray, rng: Rng, max_depth: Any, make_bsdf: 
     return PathResult(end.radiance, end.rng, end.shadow_rays, end.indirect_rays)
 
 
-def sky(scene: SceneData) -> Vec3:
-    """Radiance of the sky."""
-    return Vec3(*(scene.sky[k] for k in range(3)))
+def surrounded(scene: SceneData) -> bool:
+    """Whether a ray that meets nothing sees something."""
+    return scene.sky is not None or scene.environment is not None
+
+
+def outside(scene: SceneData, path: PathState) -> Vec3:
+    """What the path's ray sees where it meets nothing, weighed against finding it by connecting."""
+    if scene.environment is None:
+        return Vec3(*(scene.sky[k] for k in range(3)))
+    radiance, density = scene.environment.seen(path.ray.direction)
+    seen: Vec3 = radiance * where(path.segment == 1, 1.0, weight_of_scattering(density, 1.0, 1.0, path.density))
+    return seen
 
 
 class Seen(NamedTuple):
@@ -150,44 +174,69 @@ def last(scene: SceneData, path: PathState) -> PathState:
         traced = path.indirect_rays + where(path.segment == 1, 0, 1)
         return path._replace(radiance=path.radiance + select(~blocked, seen.light, 0.0), indirect_rays=traced)
 
-    def outside() -> Seen:
-        return Seen(ray, _FAR, path.throughput * sky(scene))
+    def beyond_all() -> Seen:
+        return Seen(ray, FAR, path.throughput * outside(scene, path))
 
     if scene.lights is None:
-        return search(path, outside())
+        return search(path, beyond_all()) if surrounded(scene) else path
     lights = scene.lights
-    t, light = lights.nearest(ray, _FAR)
+    t, light = lights.nearest(ray, FAR)
 
     def lamp() -> Seen:
         n, radiance, density, two_sided, size = lights.at(light)
         facing = dot(n, ray.direction)
         cosine, point = facing.abs(), ray.at(t)
         weight = where(path.segment == 1, 1.0, weight_of_scattering(density, t * t, cosine, path.density))
-        error = greater(greater(_reach(point), t), size) * _OFFSET
+        error = greater(greater(reach_of(point), t), size) * OFFSET
         end = point + n * where(facing < 0, error, -error)
         seen = select((facing < 0) | two_sided, path.throughput * radiance * weight, 0.0)
         return Seen(Ray(ray.origin, end - ray.origin), 1.0, seen)
 
-    if scene.sky is None:
+    if not surrounded(scene):
         return cond(light >= 0, lambda p: search(p, lamp()), lambda p: p, path)  # type: ignore[no-any-return]
-    return search(path, cond(light >= 0, lamp, outside))
+    return search(path, cond(light >= 0, lamp, beyond_all))
 
 
-def emitted(path: PathState, met: Met, t: Tensor) -> Vec3:
+def split(met: Met, path: PathState) -> tuple[Met, PathState]:
+    """Dispersion, where there is any: a surface that the path would leave with one channel has the index of that channel."""
+    material = met.surface.material
+    if path.channel is None or material is None:
+        return met, path
+    drawn, rng = disperse(path.channel, material.ior, met.row["dispersion"], path.rng)
+    material = material._replace(dispersed_ior=drawn.ior, dispersed_tint=drawn.tint)
+    return met._replace(surface=met.surface._replace(material=material), channel=drawn.channel), path._replace(rng=rng)
+
+
+def emitted(path: PathState, met: Met, t: Tensor, bsdf: BSDF) -> Vec3:
     """What a hit adds by its own light: weighed against finding it by light sampling, except from the camera."""
     cosine = dot(met.surface.normal, path.ray.direction).abs()
     weight = where(path.segment == 1, 1.0, weight_of_scattering(met.light_density, t * t, cosine, path.density))
-    return path.throughput * met.surface.emission * weight
+    light = path.throughput * met.surface.emission
+    return light * (weight * bsdf.emission_left() if isinstance(bsdf, GltfBsdf) else weight)
 
 
 def scatter(scene: SceneData, path: PathState, met: Met, bsdf: BSDF) -> PathState:
     """Light from a light, then the next direction."""
-    origin = met.surface.point + met.surface.normal * met.error
-    if scene.lights is not None:
+    off = met.surface.normal * met.error
+    origin = met.surface.point + off
+    if connects(scene):
         path = connect(scene, path, met, bsdf, origin)
     sample, rng = bsdf.sample(path.rng)
     direction = met.basis.to_world(sample.wi)
     throughput = path.throughput * sample.weight
+    if scene.corner is not None:
+        above = dot(met.surface.normal, direction) > 0
+        throughput = select(above if sample.through is None else above != sample.through, throughput, 0.0)
+    if sample.through is not None:
+        origin = select(sample.through, met.surface.point - off, origin)
+        if path.medium is not None:
+            path = path._replace(medium=beyond(met, sample.through, path.medium))
+        if path.channel is not None:
+            path = path._replace(channel=where(sample.through, met.channel, path.channel))
+    if path.travelled is not None:
+        path = path._replace(travelled=path.travelled * 0)
+    if path.cone is not None:
+        path = path._replace(cone=path.cone._replace(spread=greater(path.cone.spread, _spread(sample.density))))
 
     def roulette(throughput: Vec3, rng: Rng) -> tuple[Vec3, Rng, Tensor]:
         survives, rng = rng.next()
@@ -210,26 +259,63 @@ def scatter(scene: SceneData, path: PathState, met: Met, bsdf: BSDF) -> PathStat
     )
 
 
+def _spread(density: Tensor) -> Tensor:
+    """How much a path widens that was drawn with this density, in 1/sr: a part of the cone that has the solid angle 1 / density."""
+    return _WIDENING / greater(density, 0.25).sqrt()
+
+
+def beyond(met: Met, through: Tensor, medium: Vec3) -> Vec3:
+    """The extinction of what light is in that has met a surface: where it went through that of a body, it enters the body or leaves it."""
+    inner = select(met.surface.front, met.row.colour("extinction"), 0.0)
+    return select(through & (met.row["thickness"] > 0), inner, medium)
+
+
 def connect(scene: SceneData, path: PathState, met: Met, bsdf: BSDF, origin: Vec3) -> PathState:
-    """Adds the light that a point on a light sends here, if nothing stands between."""
-    assert scene.lights is not None
-    light, rng = scene.lights.sample(path.rng)
+    """Adds the light that a light sends here, if nothing stands between."""
+
+    def leaving(way: Vec3) -> Vec3:
+        if not lets_through(bsdf):
+            return origin
+        behind = dot(met.surface.normal, way) < 0
+        return select(behind, met.surface.point - met.surface.normal * met.error, origin)
+
+    light, rng = aim(scene, met.surface.point, leaving, path.rng)
     path = path._replace(rng=rng)
-    reach = greater(_reach(light.point), light.size)
-    away = light.point - met.surface.point
-    facing = dot(light.normal, away)
-    lit = (facing < 0) | light.two_sided
-    side = where(facing < 0, reach * _OFFSET, -reach * _OFFSET)
-    towards = light.point + light.normal * side - origin
-    distance_squared = dot(towards, towards)
-    direction = towards * (1.0 / distance_squared.sqrt())
-    wi = met.basis.to_local(direction)
-    light_cosine = dot(light.normal, direction).abs()
+    wi = met.basis.to_local(light.direction)
 
     def visible(path: PathState) -> PathState:
-        blocked = scene.bvh.any(Ray(origin, towards), 1.0)
-        weight = weight_of_connecting(light.density, distance_squared, light_cosine, bsdf.density(wi))
-        seen = path.throughput * bsdf.f(wi) * light.radiance * weight
-        return path._replace(radiance=path.radiance + select(~blocked, seen, 0.0), shadow_rays=path.shadow_rays + 1)
+        way = Ray(leaving(light.way), light.way)
+        f, density = evaluated(bsdf, wi)
+        scattering = density if light.delta is None else where(light.delta, 0.0, density)
+        weight = weight_of_connecting(light.density, light.squared, light.cosine, scattering)
+        seen = path.throughput * f * light.radiance * weight
+        if path.medium is not None:
+            seen = seen * transmittance(beyond(met, wi.z < 0, path.medium), dot(light.way, light.way).sqrt() * light.reach)
+        arriving = seen * unveiled(scene, way, light.reach) if scene.look.alpha else select(~scene.bvh.any(way, light.reach), seen, 0.0)
+        return path._replace(radiance=path.radiance + arriving, shadow_rays=path.shadow_rays + 1)
 
-    return cond(lit & (wi.z > 0) & (light_cosine > 1e-6), visible, lambda path: path, path)  # type: ignore[no-any-return]
+    reached = wi.z != 0 if lets_through(bsdf) else wi.z > 0
+    if scene.corner is not None:
+        reached = reached & ((wi.z > 0) == (dot(met.surface.normal, light.direction) > 0))
+    return cond(light.lit & reached & (light.cosine > 1e-6), visible, lambda path: path, path)  # type: ignore[no-any-return]
+
+
+def unveiled(scene: SceneData, ray: Ray, reach: Any) -> Tensor:
+    """The part of light that surfaces on a way leave of it, those that let light pass and those that do not."""
+    length = dot(ray.direction, ray.direction).sqrt()
+
+    def step(origin: Vec3, reach: Tensor, left: Tensor, going: Tensor) -> Any:
+        way = Ray(origin, ray.direction)
+        hit = scene.bvh.closest(way, reach)
+
+        def meets() -> Any:
+            at = veil(scene, way, hit.t, hit.slot)
+            after = left * (1.0 - at.opacity)
+            return at.point - at.off, reach - hit.t - at.error / length, after, after > 0
+
+        return cond(hit.slot == NOTHING, lambda: (origin, reach, left, going & False), meets)
+
+    zero = ray.direction.x * 0
+    start = (ray.origin, zero + reach, zero + 1.0, zero == 0)
+    left: Tensor = while_loop(lambda origin, reach, left, going: going & (reach > 0), step, start)[2]
+    return left

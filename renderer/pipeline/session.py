@@ -104,8 +104,9 @@ class Session:
     MemoryError.
 
     Attributes that may be set at any time: `spp`, samples a pixel a frame; `depth`, segments of a path at most; `exposure`, a factor;
-    `tonemapper`, a name of TONEMAPPERS; `environment_strength`, a factor on what surrounds the scene; `accumulate`, False: each frame
-    stands alone; `seed`, taken up when the picture begins anew.
+    `tonemapper`, a name of TONEMAPPERS; `environment_strength`, a factor on what surrounds the scene; `environment_turn`, degrees by
+    which a picture of it is turned about the vertical; `accumulate`, False: each frame stands alone; `seed`, taken up when the picture
+    begins anew.
     """
 
     def __init__(
@@ -132,7 +133,7 @@ class Session:
         self.exposure = 1.0
         self.samples = 0  # a pixel, in the film
         self.last_kernel_ms: float | None = None
-        self._depth, self._tonemapper, self._strength = depth, "filmic", 1.0
+        self._depth, self._tonemapper, self._strength, self._turn = depth, "filmic", 1.0, 0.0
         self._first = 0  # the next sample's number in the stream
         self._shading = shading
         self._make_bsdf = make_bsdf_of(shading) if shading is not None else make_bsdf
@@ -277,11 +278,28 @@ class Session:
         if strength != self._strength:
             self._strength = strength
             self._data = self._surrounded(self._uploaded.data)
-            if self._data.sky is not None:
+            if self._data.sky is not None or self._data.environment is not None:
+                self.reset()
+
+    @property
+    def environment_turn(self) -> float:
+        """Degrees by which a picture of the surroundings is turned about the vertical, beyond what the scene says of it."""
+        return self._turn
+
+    @environment_turn.setter
+    def environment_turn(self, degrees: float) -> None:
+        if degrees != self._turn:
+            self._turn = degrees
+            self._data = self._surrounded(self._uploaded.data)
+            if self._data.environment is not None:
                 self.reset()
 
     def _surrounded(self, data: SceneData) -> SceneData:
-        return data if data.sky is None else replace(data, sky=data.sky * np.float32(self._strength))
+        if data.sky is not None:
+            return replace(data, sky=data.sky * np.float32(self._strength))
+        if data.environment is not None:
+            return replace(data, environment=data.environment.changed(self._strength, self._turn))
+        return data
 
     def set_camera(self, camera: Camera) -> None:
         """Looks through another camera. The picture goes on where it sees the same."""
@@ -383,6 +401,12 @@ class Session:
         d = self._engine
         held = self._uploaded.bytes + self._frame.bytes_allocated + self._pick.bytes_allocated + self._films.bytes
         return DeviceFacts(d.backend, d.name, d.driver, d.compute_units, d.group_width, d.memory_bytes, d.software, held)
+
+    @property
+    def texture_bytes(self) -> int:
+        """Of these, the bytes of textures."""
+        held = self._uploaded.pictures
+        return held.tables.bytes if held is not None else 0
 
     @property
     def counters(self) -> Counters:

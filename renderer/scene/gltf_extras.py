@@ -47,8 +47,8 @@ def camera_extras(camera: Camera) -> dict[str, Any]:
 
 
 def scene_extras(environment: Environment | None) -> dict[str, Any]:
-    """The extras of a scene; empty where it has nothing to say."""
-    if environment is None:
+    """The extras of a scene; empty where it has nothing to say. Surroundings that are a picture are not written."""
+    if environment is None or environment.image is not None:
         return {}
     return _extras(SceneWords(Surroundings(environment.radiance, environment.strength, environment.turn)))
 

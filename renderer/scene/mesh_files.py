@@ -80,21 +80,10 @@ def finite_triangles(
 def lone_scene(file: Path, geometry: Geometry, diagnostics: Diagnostics) -> Scene:
     """A scene of one geometry, which stands where its numbers say."""
     scene = Scene(file, materials=[NEUTRAL])
-    if geometry.colours is not None:
-        note_colours(scene, "vertex", diagnostics)
     if len(geometry.indices):
         scene.meshes.append(Mesh(file.stem, [geometry]))
         scene.instances.append(Instance(0, np.eye(4), file.stem, 0))
     return finished(scene, diagnostics)
-
-
-def note_colours(scene: Scene, where: str, diagnostics: Diagnostics) -> None:
-    """Says that vertex colours are not drawn, as long as they are not."""
-    from renderer.scene import undrawn
-
-    if "colours" in undrawn.FEATURES:
-        scene.undrawn.append("colours")
-        diagnostics.warning(where, undrawn.FEATURES["colours"])
 
 
 def finished(scene: Scene, diagnostics: Diagnostics) -> Scene:

@@ -78,17 +78,29 @@ class Camera:
     focus: float | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Environment:
-    """What surrounds the scene: light of one colour from everywhere, so far.
+    """What surrounds the scene: light of one colour from everywhere, or a picture of it.
 
-    `radiance` is linear, multiplied by `strength`; `turn` is the angle about the vertical in degrees, which a uniform
-    environment does not show.
+    `image` is float32[height, width, 3 or 4], equirectangular, linear radiance: top row first, its middle towards +x and
+    what is right of it towards +z. What arrives is `radiance` times `strength`, times the image where there is one;
+    `turn` is the angle in degrees by which the image is turned about the vertical, counter-clockwise seen from above.
+    Two are equal where their numbers are and their image is the same array.
     """
 
-    radiance: tuple[float, float, float]
+    radiance: tuple[float, float, float] = (1.0, 1.0, 1.0)
     strength: float = 1.0
     turn: float = 0.0
+    image: Float32s | None = None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Environment):
+            return NotImplemented
+        numbers, others = ((e.radiance, e.strength, e.turn) for e in (self, other))
+        return numbers == others and self.image is other.image
+
+    def __hash__(self) -> int:
+        return hash((self.radiance, self.strength, self.turn, id(self.image)))
 
 
 @dataclass(frozen=True)

@@ -20,14 +20,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from renderer.scene import undrawn
 from renderer.scene.gltf_json import Diagnostics
 from renderer.scene.lines import NEWLINE, Lines, Part
 from renderer.scene.mesh_files import (
     NEUTRAL,
     finished,
     finite_triangles,
-    note_colours,
     numbers,
     read_bytes,
     unit_normals,
@@ -103,11 +101,6 @@ class _Reading:
             colours,
         )
         self.place(scene, faces, positions, arrays, names, library)
-        if colours is not None:
-            note_colours(scene, "v", self.diagnostics)
-        if scene.textures and "textures" in undrawn.FEATURES:
-            scene.undrawn.append("textures")
-            self.diagnostics.warning("mtllib", undrawn.FEATURES["textures"])
         return finished(scene, self.diagnostics)
 
     def number(self, line: int) -> int:

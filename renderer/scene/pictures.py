@@ -54,6 +54,9 @@ class Size:
         return Size(max(1, self.width >> times), max(1, self.height >> times), self.channels, self.depth)
 
 
+Cost = Callable[[int, Size], int]  # bytes that an image takes, by its number, if it has that size
+
+
 class PictureError(Exception):
     """A picture that cannot be decoded; the text says why."""
 
@@ -87,11 +90,12 @@ def decode_images(
     strict: bool = False,
     warn: Callable[[str], None] | None = None,
     threads: int | None = None,
+    cost: Cost | None = None,
 ) -> list[Pixels | None]:
     """The pixels of each of the scene's images, None for those that no material uses.
 
-    `budget`: bytes of all together; `threads`: None for one a processor. `warn` hears, a line each, of pictures that were shrunk and of
-    those that could not be decoded; with `strict` the latter raise `SceneError`.
+    `budget`: bytes of all together, by `cost` (None: as decoded); `threads`: None for one a processor. `warn` hears, a line each, of
+    pictures that were shrunk and of those that could not be decoded; with `strict` the latter raise `SceneError`.
     """
     used = used_images(scene)
     sizes: dict[int, Size] = {}
@@ -101,7 +105,8 @@ def decode_images(
             sizes[number] = size_of(scene.images[number])
         except PictureError as error:
             failures[number] = str(error)
-    halvings, need = halvings_within(sizes, budget), sum(size.bytes for size in sizes.values())
+    halvings = halvings_within(sizes, budget, cost)
+    need = sum((cost or _decoded)(number, size) for number, size in sizes.items())
     found: list[Pixels | None] = [None] * len(scene.images)
 
     def decoded(number: int) -> None:
@@ -254,20 +259,24 @@ def _half(pixels: Pixels) -> Pixels:
     return halved
 
 
-def halvings_within(sizes: dict[int, Size], budget: int) -> dict[int, int]:
-    """How often each picture is halved, the largest first, until all are within the budget."""
+def halvings_within(sizes: dict[int, Size], budget: int, cost: Cost | None = None) -> dict[int, int]:
+    """How often each picture is halved, the largest first, until all are within the budget; `cost`: the bytes of a picture of a size."""
+    cost = cost or _decoded
     halvings = dict.fromkeys(sizes, 0)
     now = dict(sizes)
-    total = sum(size.bytes for size in now.values())
-    while total > budget:
-        largest = max(now, key=lambda number: now[number].bytes)
+    bytes_of = {number: cost(number, size) for number, size in sizes.items()}
+    while sum(bytes_of.values()) > budget:
+        largest = max(now, key=lambda number: bytes_of[number])
         if now[largest].width == now[largest].height == 1:
             break
         halvings[largest] += 1
-        total -= now[largest].bytes
         now[largest] = sizes[largest].halved(halvings[largest])
-        total += now[largest].bytes
+        bytes_of[largest] = cost(largest, now[largest])
     return halvings
+
+
+def _decoded(number: int, size: Size) -> int:
+    return size.bytes
 
 
 def _placeholder(slot: str) -> NDArray[np.uint8]:

@@ -33,7 +33,8 @@ class TriangleSoup:
     positions float32[T, 3, 3] (triangle, corner, xyz), counter-clockwise from the front also in mirrored instances;
     normals float32[T, 3, 3] of unit length, holding the geometric normal where a geometry is flat, or None where every
     triangle is flat; material int32[T]; instance int32[T], index into `Scene.instances`; geometry int32[T], index into
-    the geometries of the instance's mesh.
+    the geometries of the instance's mesh; vertices uint32[T, 3], the numbers of the corners among the geometry's vertices.
+    tangents float32[T, 3, 4], unit vectors and the side of the bitangent (zeros where a geometry has none), or None where none has.
     `degenerate` and `non_finite` count what was dropped.
     """
 
@@ -42,6 +43,8 @@ class TriangleSoup:
     material: NDArray[np.int32]
     instance: NDArray[np.int32]
     geometry: NDArray[np.int32]
+    vertices: NDArray[np.uint32]
+    tangents: Float32s | None
     degenerate: int
     non_finite: int
 
@@ -58,14 +61,17 @@ def flattened(placed: Iterable[Placed]) -> TriangleSoup:
     parts = [_world_triangles(*place) for place in placed]
     if not parts:
         none = np.zeros(0, np.int32)
-        return TriangleSoup(np.zeros((0, 3, 3), np.float32), None, none, none, none, 0, 0)
+        return TriangleSoup(np.zeros((0, 3, 3), np.float32), None, none, none, none, np.zeros((0, 3), np.uint32), None, 0, 0)
     smooth = any(part.normals is not None for part in parts)
+    directed = any(part.tangents is not None for part in parts)
     return TriangleSoup(
         np.concatenate([part.positions for part in parts]),
         np.concatenate([_normals_or_flat(part) for part in parts]) if smooth else None,
         np.concatenate([part.material for part in parts]),
         np.concatenate([part.instance for part in parts]),
         np.concatenate([part.geometry for part in parts]),
+        np.concatenate([part.vertices for part in parts]),
+        np.concatenate([part.tangents if part.tangents is not None else _none(part) for part in parts]) if directed else None,
         sum(part.degenerate for part in parts),
         sum(part.non_finite for part in parts),
     )
@@ -102,6 +108,15 @@ def _world_triangles(
         missing = ~np.any(normals, -1)
         if missing.any():
             normals = np.where(missing[..., None], _geometric_normals(corners[hit])[:, None, :], normals)
+    tangents = None
+    if geometry.tangents is not None:
+        moved = _corners(geometry.tangents[:, :3], indices, _without_shift(worlds), unit=True)
+        side = np.broadcast_to(geometry.tangents[indices, 3], (len(worlds), *indices.shape))
+        along = np.concatenate([moved, np.where(mirrored[:, None, None], -side, side)[..., None]], -1).astype(np.float32)
+        along[mirrored] = along[mirrored][:, :, [0, 2, 1]]
+        tangents = along[hit]
+    vertices = np.broadcast_to(geometry.indices, (*hit.shape, 3)).copy()
+    vertices[mirrored] = vertices[mirrored][:, :, [0, 2, 1]]
     count = int(hit.sum())
     return TriangleSoup(
         corners[hit],
@@ -109,6 +124,8 @@ def _world_triangles(
         np.full(count, material, np.int32),
         np.broadcast_to(ids[:, None], hit.shape)[hit],
         np.full(count, number, np.int32),
+        vertices[hit].astype(np.uint32),
+        tangents,
         int(finite.sum()) - count,
         finite.size - int(finite.sum()),
     )
@@ -156,3 +173,14 @@ def _normals_or_flat(part: TriangleSoup) -> Float32s:
     if part.normals is not None:
         return part.normals
     return np.repeat(_geometric_normals(part.positions)[:, None, :], 3, 1)
+
+
+def _none(part: TriangleSoup) -> Float32s:
+    """No tangents, for a part of which others have them."""
+    return np.zeros((len(part), 3, 4), np.float32)
+
+
+def _without_shift(worlds: Float64s) -> Float64s:
+    linear = worlds.copy()
+    linear[:, :3, 3] = 0.0
+    return linear

@@ -8,24 +8,10 @@ renderer learns to draw something, its line goes, and with it the warning. `EXTE
 from __future__ import annotations
 
 EXTENSIONS = {
-    "EXT_texture_webp",
     "KHR_animation_pointer",
-    "KHR_lights_punctual",
-    "KHR_materials_anisotropy",
-    "KHR_materials_clearcoat",
-    "KHR_materials_diffuse_transmission",
-    "KHR_materials_dispersion",
-    "KHR_materials_iridescence",
-    "KHR_materials_pbrSpecularGlossiness",
-    "KHR_materials_sheen",
-    "KHR_materials_transmission",
-    "KHR_materials_volume",
     "KHR_texture_basisu",
-    "KHR_texture_transform",
 }
 
 FEATURES = {
-    "textures": "textures are not drawn yet; the factors of their materials are used",
-    "colours": "vertex colours are not drawn yet; the material's colour is used",
     "animations": "animations are not played yet; the scene is drawn as it rests",
 }

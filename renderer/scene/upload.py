@@ -1,8 +1,8 @@
 """A scene as device Tensors: what the frame's kernels read.
 
 Made from the model: all triangles in world space under one BVH, a row of floats for each triangle (unit normal, material, longest edge)
-and each material (albedo, two-sided, radiance, density of light sampling), the table of emissive triangles, the sky's radiance. What a
-scene does not have shapes the code: without emitters there is no light sampling in the kernels, without a sky nothing to be missed.
+and each material (see `shading.material_rows`), the table of emissive triangles, the sky's radiance. What a scene does not have shapes the
+code: without emitters there is no light sampling in the kernels, without a sky nothing to be missed, without lacquer no clearcoat.
 
 Tables have named sizes, so that scenes of other sizes and edited ones run the same kernels. Where lanes form vectors, small tables are
 different: a look-up in a table of known size happens in registers and costs a fraction of a gather (a frame of a small room takes 7 %
@@ -13,13 +13,14 @@ them rows are filled up to a multiple of four.
 
 from __future__ import annotations
 
+import math
 import time
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from engine import Tensor
+from engine import Tensor, events
 from renderer.bvh.build import build
 from renderer.bvh.pairs import LEAF, pair_leaves
 from renderer.bvh.rows import WIDTH, bits, tree_rows
@@ -27,13 +28,19 @@ from renderer.bvh.stored import built
 from renderer.bvh.traverse import DeviceBVH, Form, LoneBVH, Tree
 from renderer.bvh.wide import WideBVH
 from renderer.sampling.alias import alias_table
-from renderer.scene.model import Environment, Scene, SceneError, TriangleSoup
+from renderer.scene.light_tables import lights_beyond
+from renderer.scene.model import Scene, SceneError, Texture, TriangleSoup
+from renderer.scene.texture_tables import TextureTables, texture_tables
+from renderer.shading.corner_rows import NO_CORNERS, Corners, corner_rows, corners_of
+from renderer.shading.environment import EnvironmentMap
 from renderer.shading.light import ALIAS_ROW, FEW, LIGHT_ROW, AliasColumns, Lights
+from renderer.shading.material_rows import PLAIN, Look, look_of, material_rows
+from renderer.shading.punctual import Punctual
+from renderer.shading.texture import Textures
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-SKY = (0.8, 0.9, 1.0)  # radiance of the sky that lights a scene without lights of its own
 PACKET_TRIANGLES = 2048  # up to this many triangles a group walks the tree together
 FEWEST_ROWS = 16  # of a table whose number of rows is known to the kernels
 MOST_ROWS = {16: 128, 8: 32}  # of such a table, for groups of so many lanes: what the CPU looks up in registers
@@ -42,14 +49,30 @@ _LUMINANCE = np.array([0.2126, 0.7152, 0.0722])
 
 @dataclass(frozen=True)
 class SceneData:
-    """The device's scene. `triangle`: float32[n, 5 or 8]; `material`: float32[m, 8]; `sky`: float32[3], radiance from where nothing is,
-    W/(sr m2), None where there is no sky. Tables may be longer than what is in them."""
+    """The device's scene. `triangle`: float32[n, 5 or 8]; `material`: float32[m, k], k by `look`, which says what the materials have in
+    them; `sky`: float32[3], radiance from where nothing is, W/(sr m2), None where there is no sky; `corner`: float32[n, k], k by
+    `corners`, which says what triangles have at their corners, None where that is nothing. Tables may be longer than what is in them.
+    """
 
     bvh: Tree
     triangle: Tensor
     material: Tensor
     lights: Lights | None
     sky: Any
+    look: Look = field(default=PLAIN, metadata={"static": True})
+    corner: Tensor | None = None
+    textures: Textures | None = None
+    corners: Corners = field(default=NO_CORNERS, metadata={"static": True})
+    environment: EnvironmentMap | None = None  # never beside `sky`
+    punctual: Punctual | None = None
+    shares: Any = None  # float32[2]: how connecting chooses among kinds of lights, see `light_tables`; None where there are not several
+
+
+class _Held(NamedTuple):
+    """Textures on the device, and the list of a scene that they were made from."""
+
+    textures: list[Texture]
+    tables: TextureTables
 
 
 @dataclass(frozen=True)
@@ -60,6 +83,7 @@ class Uploaded:
     soup: TriangleSoup
     seconds: dict[str, float]
     bytes: int
+    pictures: _Held | None = None
 
     @property
     def dropped(self) -> int:
@@ -106,21 +130,32 @@ def upload(
     tables = _Tables(MOST_ROWS.get(group, 0))
     old = like.data if like is not None else None
     most = len(soup) + soup.degenerate  # a mesh that is flat now may be given a thickness
+    triangles = _triangles(soup, 8 if form == "lone" else 5)
+    lit, pictures = _lit(tables, scene, soup, form, old, like.pictures if like is not None else None)
+    corners = _corners(scene, soup, triangles[:, :3], lit["look"], old)
+    corner = None
+    if corners != NO_CORNERS:
+        corner = tables.named("triangle_corners", corner_rows(scene, soup, triangles[:, :3], corners))
     data = SceneData(
         _tree(tables, soup, bvh, form, old.bvh if old else None),
-        tables.made("triangles", _triangles(soup, 8 if form == "lone" else 5), old.triangle if old else None, spare=most - len(soup)),
-        *_lit(tables, scene, soup, form, old),
+        tables.made("triangles", triangles, old.triangle if old else None, spare=most - len(soup)),
+        **lit,
+        corner=corner,
+        corners=corners,
     )
     done = time.perf_counter()
     seconds = {"bvh_build": ready - flattened, "upload": done - ready + flattened - started}
-    return Uploaded(data, soup, seconds, tables.bytes)
+    return Uploaded(data, soup, seconds, tables.bytes + (pictures.tables.bytes if pictures is not None else 0), pictures)
 
 
 def relit(uploaded: Uploaded, scene: Scene, *, group: int) -> Uploaded:
     """The tables after materials or the environment have changed: the tree and the triangles are shared."""
     tables, old = _Tables(MOST_ROWS.get(group, 0)), uploaded.data
-    material, lights, sky = _lit(tables, scene, uploaded.soup, old.bvh.form, old)
-    return replace(uploaded, data=replace(old, material=material, lights=lights, sky=sky))
+    lit, pictures = _lit(tables, scene, uploaded.soup, old.bvh.form, old, uploaded.pictures)
+    corners = old.corners
+    if lit["look"] != old.look:  # if corners are to have more, these tables will not do
+        corners = _corners(scene, uploaded.soup, _triangles(uploaded.soup, 5)[:, :3], lit["look"], old)
+    return replace(uploaded, data=replace(old, **lit, corners=corners), pictures=pictures)
 
 
 def structure(data: SceneData) -> tuple[Any, ...]:
@@ -131,7 +166,8 @@ def structure(data: SceneData) -> tuple[Any, ...]:
     rows = tuple(table.shape[0] if isinstance(table.shape[0], int) else None for table in tables)  # None: a named size
     few = lights.few if lights is not None else None
     shape = [getattr(tree, f.name) for f in fields(tree) if "static" in f.metadata]
-    return (tree.form, *shape, few, data.sky is not None, rows)
+    there = (data.sky is not None, data.environment is not None, data.punctual is not None, data.shares is not None)
+    return (tree.form, *shape, few, *there, rows, data.look, data.corners, data.textures.features if data.textures is not None else None)
 
 
 class _Tables:
@@ -172,6 +208,12 @@ def _triangles(soup: TriangleSoup, floats: int) -> NDArray[np.float32]:
     return triangle
 
 
+def _corners(scene: Scene, soup: TriangleSoup, face: NDArray[np.float32], look: Look, old: SceneData | None) -> Corners:
+    """What kernels must know of corners, or the old ones' if that is enough."""
+    corners = corners_of(scene, soup, face, look.directed, look.texcoords)
+    return old.corners if old is not None and old.corners.covers(corners) else corners
+
+
 def _edges(soup: TriangleSoup, which: Any = slice(None)) -> tuple[Any, Any, Any, Any]:
     """Two edges of triangles, their cross product and its length, float64."""
     p = soup.positions[which].astype(np.float64)
@@ -184,15 +226,25 @@ def _longest(e1: Any, e2: Any) -> Any:
     return np.sqrt(np.max([(e**2).sum(1) for e in (e1, e2, e2 - e1)], axis=0))
 
 
-def _lit(tables: _Tables, scene: Scene, soup: TriangleSoup, form: Form, old: SceneData | None) -> tuple[Tensor, Lights | None, Any]:
-    """The table of materials, the lights, the sky's radiance."""
-    emission = np.array([m.emissive for m in scene.materials], np.float64).reshape(-1, 3)
+def _lit(
+    tables: _Tables, scene: Scene, soup: TriangleSoup, form: Form, old: SceneData | None, pictures: _Held | None
+) -> tuple[dict[str, Any], _Held | None]:
+    """The fields of `SceneData` that materials and lights decide: the table of materials, the lights, what surrounds the scene; and the
+    textures, those that are there already (`pictures`) if they are of this scene."""
+    look = look_of(scene.materials, _has_alpha(scene))
+    if old is not None and old.look.covers(look):
+        look = old.look
+    pictures = _pictures(scene, pictures) if look.slots else None
+    if pictures is None:  # no image of them is to be had
+        look = replace(look, slots=())
+    emission = np.array([(0.0, 0.0, 0.0) if m.unlit else m.emissive for m in scene.materials], np.float64).reshape(-1, 3)
     luminance = emission @ _LUMINANCE
     which = np.flatnonzero((luminance > 0)[soup.material])
     e1, e2, _, length = _edges(soup, which)
     power = length * 0.5 * luminance[soup.material[which]]
     total = float(power.sum())
-    density = luminance / total if total > 0 else np.zeros(len(scene.materials))
+    beyond = lights_beyond(scene, soup, math.pi * total, tables.named)
+    density = luminance / total * beyond.triangles if total > 0 else np.zeros(len(scene.materials))
     lights = None
     if total > 0:
         rows = np.zeros((len(which), LIGHT_ROW), np.float32)
@@ -201,27 +253,38 @@ def _lit(tables: _Tables, scene: Scene, soup: TriangleSoup, form: Form, old: Sce
         rows[:, 9:12] = emission[material]
         rows[:, 12] = density[material]
         rows[:, 13] = [1.0 if scene.materials[m].double_sided else 0.0 for m in material]
-        rows[:, 14] = _longest(e1, e2)
+        rows[:, 14], rows[:, 15] = _longest(e1, e2), bits(which.astype(np.int32))
         table = alias_table(power)
-        held = old.lights.rows if old is not None and old.lights is not None else None
+        lamps = old.lights.rows if old is not None and old.lights is not None else None
         alias = None
         if form == "lone":
             rows = np.pad(rows, ((0, 0), (0, ALIAS_ROW)))
             rows[:, LIGHT_ROW], rows[:, LIGHT_ROW + 1] = table.probability, bits(table.alias)
         else:
-            alias = AliasColumns(*(tables.made("lights", a, held) for a in (table.probability, table.alias)))
-        lights = Lights(alias, tables.made("lights", rows, held), count=len(which), few=len(which) <= FEW)
-    row = np.zeros((len(scene.materials), 8), np.float32)
-    for k, m in enumerate(scene.materials):
-        row[k, :3] = m.base_color_factor[:3]
-        row[k, 3] = 1.0 if m.double_sided else 0.0
-        row[k, 4:7] = m.emissive
-        row[k, 7] = density[k]
-    surroundings = scene.environment or (Environment(SKY) if lights is None else None)
-    sky = None
-    if surroundings is not None:
-        sky = np.asarray(surroundings.radiance, np.float32) * np.float32(surroundings.strength)
-    return tables.made("materials", row, old.material if old is not None else None), lights, sky
+            alias = AliasColumns(*(tables.made("lights", a, lamps) for a in (table.probability, table.alias)))
+        lights = Lights(alias, tables.made("lights", rows, lamps), count=len(which), few=len(which) <= FEW)
+    rows_before = old.material if old is not None and old.look == look else None
+    number = pictures.tables.number if pictures is not None else lambda ref, slot: -1
+    made = {
+        "material": tables.made("materials", material_rows(scene.materials, look, density, number), rows_before),
+        "lights": lights, "look": look, "sky": beyond.sky,
+        "environment": beyond.environment, "punctual": beyond.punctual, "shares": beyond.shares,
+        "textures": pictures.tables.textures if pictures is not None else None,
+    }  # fmt: skip
+    return made, pictures
+
+
+def _pictures(scene: Scene, held: _Held | None) -> _Held | None:
+    """The textures of a scene, those that are there already if they are all it needs."""
+    if held is not None and held.textures is scene.textures:
+        return held
+    made = texture_tables(scene, warn=lambda text: events.record("warning", message=text))
+    return None if made is None else _Held(scene.textures, made)
+
+
+def _has_alpha(scene: Scene) -> bool:
+    """Whether some vertex has an alpha that is not 1."""
+    return any(geometry.colours is not None and bool((geometry.colours[:, 3] < 1).any()) for _, _, geometry, _, _ in scene.placed())
 
 
 def _tree(tables: _Tables, soup: TriangleSoup, bvh: WideBVH, form: Form, old: Tree | None) -> Tree:

@@ -1,8 +1,8 @@
 """How surfaces scatter light, and how to replace it by something of one's own.
 
 The renderer knows surfaces through one function, `make_bsdf(surface)`: it is given what is known of a place that a ray met, and returns
-an object with three methods (`BSDF`). This module's takes the Lambert part of glTF's materials. A file of one's own with another
-`make_bsdf` takes its place (`--material FILE.py`), and is compiled into the same kernel:
+an object with three methods (`BSDF`). This module's takes glTF's material (`gltf_bsdf`), or where all surfaces of a scene are matt,
+Lambert's. A file of one's own with another `make_bsdf` takes its place (`--material FILE.py`), and is compiled into the same kernel:
 
     from renderer.shading.bsdf import Lambert, Surface
     from renderer.vec import Vec3
@@ -16,18 +16,22 @@ arithmetic. To decide something for each path use `where(condition, a, b)`, not 
 
 Directions are in the shading frame (normal +z), of unit length, and point away from the surface. `f` is the BSDF times the cosine of
 the light's direction, so that an estimator multiplies by `f / density`. The three methods must agree: `sample` draws directions with
-`density`, its weight is f / density, and no less light comes back than `f` says. Where the density is 0, f must be. Light that goes
-through surfaces is not followed: of directions below the surface (z < 0) the density is 0.
+`density`, its weight is f / density, and no less light comes back than `f` says. Where the density is 0, f must be. Of directions below
+the surface (z < 0) both are 0, unless the object has an attribute `through` that is True: then light is followed through the surface, and
+each sample says by its `through` whether it goes there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from engine import Tensor
 from renderer.sampling.rng import Rng
 from renderer.sampling.warp import INV_PI, cosine_hemisphere
+from renderer.shading.gltf_bsdf import BsdfSample as BsdfSample
+from renderer.shading.gltf_bsdf import gltf_bsdf
+from renderer.shading.gltf_material import Features, MaterialPoint
 from renderer.vec import Vec3, greater
 
 
@@ -36,7 +40,8 @@ class Surface(NamedTuple):
 
     point: in the world, m. normal: geometric, in the world, unit length, on the side that the ray came from. front: bool, whether that is
     the front. wo: where the ray came from, in the shading frame. albedo: the material's colour, in [0, 1]. emission: radiance that
-    leaves the surface of its own, W/(sr m2), added by the renderer.
+    leaves the surface of its own, W/(sr m2), added by the renderer. material: all values of glTF's material, None in a scene whose
+    surfaces are all matt; features: which extensions are in the scene, a constant.
     """
 
     point: Vec3
@@ -45,14 +50,8 @@ class Surface(NamedTuple):
     wo: Vec3
     albedo: Vec3
     emission: Vec3
-
-
-class BsdfSample(NamedTuple):
-    """A direction (unit length, z > 0), its density in 1/sr, and f / density (a colour)."""
-
-    wi: Vec3
-    density: Tensor
-    weight: Vec3
+    material: MaterialPoint | None = None
+    features: Features = Features()
 
 
 class BSDF(Protocol):
@@ -93,5 +92,19 @@ class Lambert(NamedTuple):
 
 
 def make_bsdf(surface: Surface) -> BSDF:
-    """Lambert's, for every surface."""
-    return Lambert(surface.albedo)
+    """Lambert's where all surfaces of the scene are matt, else glTF's."""
+    if surface.material is None:
+        return Lambert(surface.albedo)
+    return gltf_bsdf(surface.material, surface.features, surface.wo, surface.front)
+
+
+def lets_through(bsdf: BSDF) -> bool:
+    """Whether light may go through a surface that scatters so."""
+    return bool(getattr(bsdf, "through", False))
+
+
+def evaluated(bsdf: BSDF, wi: Vec3) -> tuple[Vec3, Any]:
+    """`f` and `density`, by one call where the object has a method `evaluate` for both."""
+    both = getattr(bsdf, "evaluate", None)
+    result: tuple[Vec3, Any] = both(wi) if both is not None else (bsdf.f(wi), bsdf.density(wi))
+    return result

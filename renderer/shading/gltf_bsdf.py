@@ -38,16 +38,16 @@ from renderer.vec import Vec3, greater, lesser, select
 GRAZING = 1e-4  # the least cosine of wo: at less, mirrors and panes as narrow as ALPHA_MIN have half vectors of rounding errors only
 
 
-class Scattered(NamedTuple):
-    """A direction drawn, its density in 1/sr, and f / density.
+class BsdfSample(NamedTuple):
+    """A direction drawn (unit length), its density in 1/sr, and f / density (a colour).
 
-    through: whether it lies beyond the surface (None where nothing does).
+    through: whether it lies beyond the surface, at z < 0 (None where nothing does).
     """
 
     wi: Vec3
     density: Tensor
     weight: Vec3
-    through: Tensor | None
+    through: Tensor | None = None
 
 
 class GltfBsdf(NamedTuple):
@@ -59,6 +59,11 @@ class GltfBsdf(NamedTuple):
     odds: Weights
     coat_odds: Any
     sheen_odds: Any
+
+    @property
+    def through(self) -> bool:
+        """Whether light may go through the surface."""
+        return self.facets.through
 
     def f(self, wi: Vec3) -> Vec3:
         """The BSDF times the cosine of `wi`, for light from there."""
@@ -83,7 +88,7 @@ class GltfBsdf(NamedTuple):
             density = density + where(way.up, self.coat_odds * chance, 0.0)
         return f, density
 
-    def sample(self, rng: Rng) -> tuple[Scattered, Rng]:
+    def sample(self, rng: Rng) -> tuple[BsdfSample, Rng]:
         """A direction by `density`, and the stream after it."""
         pick, rng = rng.next()
         u, rng = rng.next()
@@ -112,7 +117,7 @@ class GltfBsdf(NamedTuple):
         if through is not None:  # the others' densities know nothing of the way that a direction took
             density = where(through == (wi.z > 0), 0.0, density)
         scale = where(density > 0, 1.0 / density, 0.0)
-        return Scattered(wi, density, f * scale, through), rng
+        return BsdfSample(wi, density, f * scale, through), rng
 
     def emission_left(self) -> Tensor | float:
         """The part of the surface's own light that its clearcoat lets out (KHR_materials_clearcoat, "Emission")."""

@@ -14,14 +14,32 @@ from renderer.sampling.rng import Rng
 from renderer.sampling.warp import triangle
 from renderer.vec import Ray, Vec3, cross, dot
 
+FAR = 3.0e38  # metres, to what has no place
 FEW = 32  # lights up to which a ray may be compared with each of them
-LIGHT_ROW = 16  # floats of a light: first vertex, two edges, radiance, density by area, two-sided, longest edge, nothing
+LIGHT_ROW = 16  # floats of a light: first vertex, two edges, radiance, density by area, two-sided, longest edge, triangle (bits)
 ALIAS_ROW = 4  # floats that may follow in a row: of the alias table's column of that number the share and the other light (bits)
+
+
+class Towards(NamedTuple):
+    """The way from a point to a light that was chosen for it: `way`, a vector that reaches the light at `reach` of its length;
+    `direction`, of unit length; radiance in W/(sr m2); `density`, with which it was chosen, by area (1/m2) at the squared distance and
+    cosine that follow, or by solid angle where these are 1; `lit`: whether light can come this way. `delta`: no scattering could find this
+    light (None: it could), so that radiance is irradiance of a surface facing it, and the density a probability."""
+
+    way: Vec3
+    reach: Any
+    direction: Vec3
+    radiance: Vec3
+    density: Any
+    squared: Any
+    cosine: Any
+    lit: Any
+    delta: Any = None
 
 
 class LightSample(NamedTuple):
     """A point on a light: its normal (unit, towards the emitting side), its radiance in W/(sr m2), its density in 1/m2;
-    `size`: the longest edge of its triangle in metres."""
+    `size`: the longest edge of its triangle in metres; `triangle`: its number, int32."""
 
     point: Vec3
     normal: Vec3
@@ -29,6 +47,7 @@ class LightSample(NamedTuple):
     density: Tensor
     two_sided: Tensor
     size: Tensor
+    triangle: Tensor
 
 
 class AliasColumns(NamedTuple):
@@ -57,12 +76,13 @@ class Lights:
         column = scaled.cast("int32").minimum(self.count - 1)
         share, other = self._column(column)
         light = where(scaled - column.cast("float32") < share, column, other)
-        row = [self.rows[light, k] for k in range(15)]
+        row = [self.rows[light, k] for k in range(16)]
         e1, e2 = Vec3(*row[3:6]), Vec3(*row[6:9])
         b1, b2 = triangle(v, w)
         n = cross(e1, e2)
         n = n * (1.0 / dot(n, n).sqrt())
-        return LightSample(Vec3(*row[0:3]) + e1 * b1 + e2 * b2, n, Vec3(*row[9:12]), row[12], row[13] > 0, row[14]), rng
+        point = Vec3(*row[0:3]) + e1 * b1 + e2 * b2
+        return LightSample(point, n, Vec3(*row[9:12]), row[12], row[13] > 0, row[14], row[15].bitcast("int32")), rng
 
     def _column(self, number: Tensor) -> tuple[Tensor, Tensor]:
         """Of a column of the alias table: the share of its own light, and the other light."""
@@ -110,7 +130,7 @@ def weight_of_connecting(density: Any, distance_squared: Tensor, cosine: Tensor,
     return result
 
 
-def weight_of_scattering(density: Any, distance_squared: Tensor, cosine: Tensor, scattering: Tensor) -> Tensor:
+def weight_of_scattering(density: Any, distance_squared: Any, cosine: Any, scattering: Tensor) -> Tensor:
     """Weight of light found by scattering: p^2 / (a^2 + p^2); 1 where no light sampling could have found it (D = 0)."""
     by_area, other = density * distance_squared, scattering * cosine
     square = other * other

@@ -21,7 +21,7 @@ from typing import Any
 from engine import Tensor
 from renderer.sampling.rng import Rng
 from renderer.scene.model import SceneError
-from renderer.shading.bsdf import BSDF, BsdfSample, MakeBSDF, Surface
+from renderer.shading.bsdf import BSDF, BsdfSample, MakeBSDF, Surface, lets_through
 from renderer.vec import Vec3
 
 
@@ -90,6 +90,7 @@ class Checked:
             if not callable(getattr(bsdf, name, None)):
                 _fail(source, f"make_bsdf() returns {_kind(bsdf)}, which has no method {name}()")
         self.bsdf = bsdf
+        self.through = lets_through(bsdf)
         parts = [c for v in (surface.point, surface.normal, surface.albedo) for c in v]
         self.shapes = {(), *(c.shape for c in parts if isinstance(c, Tensor))}
 

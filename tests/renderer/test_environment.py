@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from renderer.scene.light_tables import SKY
 from renderer.scene.model import Environment, Orthographic, Scene
-from renderer.scene.upload import SKY, upload
+from renderer.scene.upload import upload
 from tests.renderer.helpers.pictures import Rendered, render
 from tests.renderer.helpers.worlds import Triangles, grey, icosphere, look_at, quad, scene_of
 

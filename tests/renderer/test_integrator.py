@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from engine import Tensor
 from renderer.scene.gltf import load
+from renderer.scene.light_tables import SKY
 from renderer.scene.model import Orthographic, Scene
-from renderer.scene.upload import SKY, Uploaded
+from renderer.scene.upload import Uploaded
 from tests.renderer.helpers.pictures import Rendered, render, uploaded
 from tests.renderer.helpers.worlds import cube_grid, grey, icosphere, look_at, quad, scene_of, transformed
 

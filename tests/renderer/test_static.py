@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 
 from engine import DeviceError
+from engine.runtime import events
 from renderer.app import cli, record, static_program
 from renderer.app.opening import UsageError
 from renderer.pipeline.session import Session
 from renderer.pipeline.tonemap import TONEMAPPERS
 from renderer.scene.gltf import load
-from renderer.scene.model import Environment, Orthographic, Scene
+from renderer.scene.model import Environment, Light, Orthographic, Scene
 from tests.renderer.helpers.worlds import grey, icosphere, look_at, quad, scene_of
 
 Rayfuse = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -105,6 +106,20 @@ def test_so_is_that_of_more_lights_than_a_ray_is_compared_with() -> None:
     lamps = [(icosphere(0, 0.05, (x, 1.5, z)), grey(0.0, emission=20.0)) for x in (-1, 0, 1) for z in (-1, 1)]
     scene = scene_of((quad((-2, 0, 2), (4, 0, 0), (0, 0, -4)), grey(0.7)), *lamps, camera=look_at((0, 2, 4), (0, 0.5, 0)))
     assert difference(scene, depth=3) < SAME
+
+
+def test_lights_without_a_surface_are_left_out_and_that_is_said() -> None:
+    from renderer.app.static import StaticSession
+
+    scene = spheres(light=True)
+    scene.lights = [Light("bulb", "point", np.eye(4), 0)]
+    heard: list[str] = []
+    end = events.subscribe(lambda event: heard.append(event.fields["message"]), {"warning"})
+    try:
+        StaticSession(scene, width=8, height=8).close()
+    finally:
+        end()
+    assert "the hand-written shaders leave out the scene's punctual lights (KHR_lights_punctual)" in heard
 
 
 def test_so_is_that_through_a_lens() -> None:
@@ -245,6 +260,18 @@ def test_a_workgroup_beyond_the_driver_is_refused(cornell: Path) -> None:
 
     with pytest.raises(UsageError, match=r"--workgroup 1000000: .* has at most \d+ lanes a workgroup; use 256 or 512"):
         StaticSession(load(cornell), width=8, height=8, workgroup=1_000_000)
+
+
+def test_materials_that_the_shaders_do_not_draw_are_refused(cornell: Path) -> None:
+    from renderer.app.static import StaticSession
+
+    scene = load(cornell)
+    scene.materials[0] = replace(scene.materials[0], metallic=1.0)
+    with pytest.raises(UsageError) as told:
+        StaticSession(scene, width=8, height=8)
+    assert str(told.value) == (
+        f"{cornell}: the hand-written shaders draw matt surfaces without textures only, and its materials have more; take --static away"
+    )
 
 
 @pytest.mark.parametrize("backend", ["cpu", "opencl"])

@@ -21,7 +21,7 @@ from engine import Tensor
 from renderer.app.viewer.state import CompileFigure, Figures, KernelFigure, Progress, Settings
 from renderer.pipeline.camera import camera_data
 from renderer.scene import gltf
-from renderer.scene.model import Camera, Material, Orthographic, Perspective
+from renderer.scene.model import Camera, Environment, Material, Orthographic, Perspective
 from tests.viewer.xvfb import Screen
 
 pytest.importorskip("imgui_bundle", reason="the viewer's packages are not installed: pip install 'rayfuse[viewer]'")
@@ -397,7 +397,7 @@ def test_a_button_of_the_head_asks_once(desks: Callable[..., Desk], seen: Seen, 
     assert desk.asked == [PanelActions(**{field: True})]  # type: ignore[arg-type]
 
 
-def test_the_sky_can_be_set_where_there_is_one_and_not_be_turned(
+def test_the_sky_can_be_set_where_there_is_one_and_be_turned_where_it_is_a_picture(
     desks: Callable[..., Desk], seen: Seen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     only_section("Picture", monkeypatch)
@@ -422,6 +422,10 @@ def test_the_sky_can_be_set_where_there_is_one_and_not_be_turned(
     desk.until(lambda: any("the same all around" in text for text in seen.texts), "the reason is shown")
     drag("Env. strength")
     desk.until(lambda: 0 < desk.settings.environment_strength < 1, "the sky is darker")
+    desk.editor.set_environment(Environment(image=np.ones((2, 4, 3), np.float32)))
+    desk.turn()
+    drag("Env. turn")
+    desk.until(lambda: -180 < desk.settings.environment_turn < 0, "the picture is turned")
 
 
 def test_the_keys_are_told_and_escape_closes_them(desks: Callable[..., Desk], seen: Seen) -> None:

@@ -150,8 +150,9 @@ class Recipe:
     def _load(self, say: Say) -> Scene:
         say("loading the scene", 0.0)
         from renderer.scene.importers import load
+        from renderer.scene.surroundings import surrounded
 
-        return load(self.structure.scene.path, strict=self.options.strict, warn=self.warn)
+        return surrounded(load(self.structure.scene.path, strict=self.options.strict, warn=self.warn), self.options.env)
 
     def _session(self, scene: Scene, device: Device, shading: ModuleType | None, say: Say) -> Session:
         from renderer.pipeline.session import Session

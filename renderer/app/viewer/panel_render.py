@@ -110,15 +110,19 @@ def picture(rows: Rows, settings: Settings, tonemappers: Sequence[str]) -> None:
 
 def environment(rows: Rows, settings: Settings, scene: Scene, figures: Figures) -> None:
     """The light from outside: what the scene says of it, or the sky of a scene without any light."""
-    none = "" if scene.environment is not None or figures.lights == 0 else "This scene has lights of its own and no sky"
+    alone = figures.lights == 0 and not scene.lights
+    none = "" if scene.environment is not None or alone else "This scene has lights of its own and no sky"
     imgui.begin_disabled(bool(none))
     tip = none or "Factor on the surroundings' light"
     _, settings.environment_strength = rows.slider(
         "Env. strength", settings.environment_strength, 0.0, 100.0, "%.2f", tip, logarithmic=True
     )
     imgui.end_disabled()
-    imgui.begin_disabled()
-    rows.slider("Env. turn", settings.environment_turn, -180.0, 180.0, "%.0f°", none or UNIFORM)
+    even = none or ("" if scene.environment is not None and scene.environment.image is not None else UNIFORM)
+    imgui.begin_disabled(bool(even))
+    _, settings.environment_turn = rows.slider(
+        "Env. turn", settings.environment_turn, -180.0, 180.0, "%.0f°", even or "Turns the surroundings about the vertical"
+    )
     imgui.end_disabled()
 
 

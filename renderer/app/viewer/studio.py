@@ -284,7 +284,7 @@ class Studio:
             self.loop.damaged()
         self.full = size_at(self._framebuffer, settings.render_scale)
         active, camera = self._stage.active, self.document.camera
-        steady = (camera, self.full, settings.spp, settings.depth, settings.environment_strength)
+        steady = (camera, self.full, settings.spp, settings.depth, settings.environment_strength, settings.environment_turn)
         if self._steady and (camera is not self._steady[0] or steady[1:] != self._steady[1:]):
             self.pacing.moved(now)
         self._steady = steady
@@ -303,6 +303,7 @@ class Studio:
                 exposure=settings.exposure,
                 tonemapper=settings.tonemapper,
                 environment_strength=settings.environment_strength,
+                environment_turn=settings.environment_turn,
                 accumulate=settings.accumulate,
                 max_samples=settings.max_samples,
                 paused=not window.visible,

@@ -1,0 +1,153 @@
+"""What is known of a place that a ray met: the surface, its shading frame, its material.
+
+A flat surface of a plain material needs its triangle's normal and its material's row. Scenes with more have a table of corners
+(`shading.corner_rows`), and their materials may have textures. Smooth surfaces are shaded by the normal between their corners', while
+offsets, and the question on which side of the surface a direction lies, go by the triangle's own. A shading normal that would look away
+from where the ray came from is bent until it does not.
+
+What of a place decides whether light passes it as if it were not there (`Veil`) is known first, and is all that a shadow ray asks.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from engine import Tensor, where
+from renderer.pipeline.aim import OFFSET, reach_of
+from renderer.scene.upload import SceneData
+from renderer.shading.bsdf import Surface
+from renderer.shading.corner_rows import Between, between
+from renderer.shading.material_rows import Row
+from renderer.shading.slots import Pictures
+from renderer.shading.texture import RayCone
+from renderer.vec import Basis, Ray, Vec3, basis_around, cross, dot, greater, normalize, select
+
+_LEAST = 1e-3  # cosine of a shading normal to wo
+
+
+class Veil(NamedTuple):
+    """A place on a surface. point; normal: of the triangle, on the ray's side; front: whether that is the front; error: how far off the
+    surface rays begin; base: the material's colour; opacity: the chance that light does not pass, None in a scene where none does."""
+
+    point: Vec3
+    normal: Vec3
+    front: Tensor
+    error: Tensor
+    base: Vec3
+    opacity: Any
+    row: Row
+    place: Between | None
+    pictures: Pictures | None
+
+    @property
+    def off(self) -> Vec3:
+        """From the surface to where rays on the side of the normal begin."""
+        result: Vec3 = self.normal * self.error
+        return result
+
+
+class Met(NamedTuple):
+    """What a ray met: the surface and its shading frame, how far off it rays begin, the density by area of connecting to its light, the
+    row of its material."""
+
+    surface: Surface
+    basis: Basis
+    error: Tensor
+    light_density: Tensor
+    row: Row
+    channel: Any = None  # of a path that goes through
+
+
+def veil(scene: SceneData, ray: Ray, t: Tensor, slot: Tensor, cone: RayCone | None = None) -> Veil:
+    """The place of a hit; cone: that of the ray, there."""
+    triangle = scene.bvh.triangle(slot)
+    n = Vec3(scene.triangle[triangle, 0], scene.triangle[triangle, 1], scene.triangle[triangle, 2])
+    row = Row(scene.look, scene.material, scene.triangle[triangle, 3].bitcast("int32"))
+    point = ray.at(t)
+    facing = dot(n, ray.direction)
+    front = facing < 0
+    reach = greater(reach_of(point), greater(t, scene.triangle[triangle, 4]))
+    place = between(scene.corners, scene.corner, triangle, point) if scene.corner is not None else None
+    pictures = pictures_at(scene, row, place, cone, facing)
+    base, alpha = Vec3(*row.floats[0:3]), None
+    if scene.look.alpha:
+        alpha = row["alpha"]
+    if pictures is not None and "base_color_texture" in pictures:
+        base = base * pictures.colour("base_color_texture")
+        alpha = None if alpha is None else alpha * pictures.alpha()
+    if place is not None and scene.corners.colours:
+        colour, transparent = place.colour()
+        base, alpha = base * colour, None if alpha is None else alpha * transparent
+    opacity = None if alpha is None else row.opacity(alpha)
+    return Veil(point, select(front, n, -n), front, reach * OFFSET, base, opacity, row, place, pictures)
+
+
+def pictures_at(scene: SceneData, row: Row, place: Between | None, cone: RayCone | None, cosine: Any) -> Pictures | None:
+    """The textures of a material at a place, None where a scene has none."""
+    if scene.textures is None or place is None:
+        return None
+    return Pictures(scene.look.slots, row, place, scene.textures, cone, cosine)
+
+
+def meet(scene: SceneData, ray: Ray, at: Veil) -> Met:
+    """What is known of a hit."""
+    row, pictures, values = at.row, at.pictures, at.row.floats
+    emits = at.front | (values[3] > 0)
+    emission = Vec3(*values[4:7])
+    if pictures is not None and "emissive_texture" in pictures:
+        emission = emission * pictures.colour("emissive_texture")
+    if scene.look.unlit:
+        emission = select(row["unlit"] > 0, at.base, emission)
+    wo = -ray.direction
+    coat = None
+    if at.place is None:
+        basis = basis_around(at.normal)
+    else:
+        basis, coat = shading_frame(at.place, pictures, at.normal, wo)
+    material = None
+    if scene.look.facets:
+        material = row.point(at.base, pictures)
+        if scene.look.layers.clearcoat_normal:
+            material = material._replace(clearcoat_normal=Vec3(0.0, 0.0, 1.0) if coat is None else basis.to_local(coat))
+    surface = Surface(
+        at.point, at.normal, at.front, basis.to_local(wo), at.base, select(emits, emission, 0.0), material, scene.look.layers
+    )
+    return Met(surface, basis, at.error, where(emits, values[7], 0.0), row)
+
+
+def shading_frame(place: Between, pictures: Pictures | None, normal: Vec3, wo: Vec3) -> tuple[Basis, Vec3 | None]:
+    """The shading frame at a place, on the side of its triangle's unit normal, and the normal of a clearcoat (None: the triangle's). The x
+    axis is the tangent where there is one."""
+    if not place.corners.normals:
+        return basis_around(normal), None
+    own = normalize(place.normal())  # on the file's side of the surface
+    turned = dot(own, normal) < 0
+
+    def seen(v: Vec3) -> Vec3:
+        return bent(select(turned, -v, v), wo)
+
+    if not place.corners.tangents:
+        return basis_around(seen(own)), seen(own)
+    tangent, side = place.tangent()
+    frame = directed(own, tangent, side)
+
+    def mapped(name: str) -> Vec3:
+        return seen(frame.to_world(pictures.normal(name)) if pictures is not None and name in pictures else own)
+
+    basis = directed(mapped("normal_texture"), tangent, where(turned, -side, side))
+    return basis, mapped("clearcoat.normal_texture")
+
+
+def bent(normal: Vec3, wo: Vec3) -> Vec3:
+    """The normal, turned towards wo as far as it takes for wo to be above it."""
+    below = dot(normal, wo)
+    return select(below < _LEAST, normalize(normal + wo * (_LEAST - below)), normal)
+
+
+def directed(normal: Vec3, tangent: Vec3, side: Tensor) -> Basis:
+    """The frame of a normal and a tangent, the second axis on a side of them; any frame of the normal where there is no tangent."""
+    along = tangent - normal * dot(normal, tangent)
+    square = dot(along, along)
+    there, other = square > 1e-12, basis_around(normal)
+    s = select(there, along * (1.0 / where(there, square, 1.0).sqrt()), other.s)
+    return Basis(s, select(there, cross(normal, s) * side, other.t), normal)

@@ -1,0 +1,163 @@
+"""The table of corners: what triangles have at their three corners, and what kernels make of it between them.
+
+A row of floats for each triangle, and only in scenes that need one: `Corners` says what is in it, and shapes the code. A scene of flat,
+plain surfaces has no such table. Barycentric weights are affine in the place, so a row begins with what gives them from a hit point, the
+first corner and two gradients (nine floats, no division); then come the values at the corners: normals, tangents, texture coordinates of
+each set that is used, with the scale that levels of detail need, and colours. Rows are filled up to a multiple of four floats.
+
+Normals that are those of their triangles make no surface smooth, so a scene where all are such is flat.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine import Tensor
+from renderer.scene.model import Geometry, Scene, TriangleSoup
+from renderer.scene.texture_tables import uv_per_metre
+from renderer.vec import Vec3, dot
+
+FLAT = 1e-6  # 1 - cosine between a corner's normal and its triangle's, up to which they are the same
+NO_TEXCOORDS = -1.0  # in the place of a scale
+_PLACE = 9
+
+
+@dataclass(frozen=True)
+class Corners:
+    """What of corners the kernels of a scene know. texcoords: the sets of texture coordinates that are used, in order."""
+
+    normals: bool = False
+    tangents: bool = False
+    texcoords: tuple[int, ...] = ()
+    colours: bool = False
+
+    def covers(self, other: Corners) -> bool:
+        """Whether kernels for these can draw all that those for the other can."""
+        flags = all(mine or not theirs for mine, theirs in zip(_flags(self), _flags(other), strict=True))
+        return flags and set(self.texcoords) >= set(other.texcoords)
+
+    def places(self) -> dict[str, int]:
+        """The first column of each value; "": of what follows the last."""
+        found, column = {}, _PLACE
+        parts = [("normals", 9 * self.normals), ("tangents", 10 * self.tangents), ("colours", 12 * self.colours)]
+        for name, width in [*parts, *((f"texcoords {number}", 7) for number in self.texcoords)]:
+            if width:
+                found[name] = column
+            column += width
+        return found | {"": column}
+
+    @property
+    def width(self) -> int:
+        """Floats of a row."""
+        return -(-self.places()[""] // 4) * 4
+
+
+NO_CORNERS = Corners()
+
+
+def _flags(corners: Corners) -> tuple[bool, ...]:
+    return corners.normals, corners.tangents, corners.colours
+
+
+# ---- on the host ----
+
+
+def is_smooth(soup: TriangleSoup, face: NDArray[np.floating]) -> bool:
+    """Whether some corner has another normal than its triangle, whose normals are float[T, 3]."""
+    return soup.normals is not None and bool((np.einsum("ijk,ik->ij", soup.normals, face) < 1 - FLAT).any())
+
+
+def corners_of(scene: Scene, soup: TriangleSoup, face: NDArray[np.floating], directed: bool, texcoords: tuple[int, ...]) -> Corners:
+    """What the kernels of a scene need. face: float[T, 3], the unit normals of the triangles; directed: surfaces have a direction, the
+    tangent; texcoords: the sets of texture coordinates that are used."""
+    directed = directed and soup.tangents is not None
+    colours = any(geometry.colours is not None for _, _, geometry, _, _ in scene.placed())
+    return Corners(directed or is_smooth(soup, face), directed, texcoords, colours)
+
+
+def corner_rows(scene: Scene, soup: TriangleSoup, face: NDArray[np.floating], corners: Corners) -> NDArray[np.float32]:
+    """float32[T, corners.width]. face: float[T, 3], the unit normals of the triangles."""
+    rows = np.zeros((len(soup), corners.width), np.float32)
+    places = corners.places()
+    p = soup.positions.astype(np.float64)
+    e1, e2 = p[:, 1] - p[:, 0], p[:, 2] - p[:, 0]
+    normal = np.cross(e1, e2)
+    scale = 1.0 / (normal**2).sum(1, keepdims=True)
+    rows[:, 0:3], rows[:, 3:6], rows[:, 6:9] = p[:, 0], np.cross(e2, normal) * scale, np.cross(normal, e1) * scale
+    if corners.normals:
+        at = places["normals"]
+        rows[:, at : at + 9] = (soup.normals if soup.normals is not None else np.repeat(face[:, None], 3, 1)).reshape(-1, 9)
+    if corners.tangents and soup.tangents is not None:
+        at = places["tangents"]
+        rows[:, at : at + 9] = soup.tangents[:, :, :3].reshape(-1, 9)
+        rows[:, at + 9] = soup.tangents[:, 0, 3]
+    if corners.colours or corners.texcoords:
+        _from_geometries(rows, scene, soup, corners)
+    return rows
+
+
+def _from_geometries(rows: NDArray[np.float32], scene: Scene, soup: TriangleSoup, corners: Corners) -> None:
+    """Fills in what is the same wherever a geometry is placed."""
+    places = corners.places()
+    mesh = np.array([instance.mesh for instance in scene.instances], np.int64)[soup.instance]
+    key = mesh << 32 | soup.geometry
+    for number in np.unique(key):
+        which = np.flatnonzero(key == number)
+        geometry: Geometry = scene.meshes[int(number >> 32)].geometries[int(number & 0xFFFFFFFF)]
+        vertices = soup.vertices[which]
+        if corners.colours:
+            at = places["colours"]
+            rows[which, at : at + 12] = 1.0 if geometry.colours is None else geometry.colours[vertices].reshape(-1, 12)
+        for texcoord in corners.texcoords:
+            at = places[f"texcoords {texcoord}"]
+            rows[which, at + 6] = NO_TEXCOORDS
+            if texcoord < len(geometry.texcoords):
+                uv = np.nan_to_num(geometry.texcoords[texcoord])[vertices]
+                rows[which, at : at + 6] = uv.reshape(-1, 6)
+                rows[which, at + 6] = uv_per_metre(uv, soup.positions[which])
+
+
+# ---- in kernels ----
+
+
+class Between(NamedTuple):
+    """A place within a triangle: its row, and the weights of its corners."""
+
+    corners: Corners
+    floats: list[Any]
+    weights: tuple[Tensor, Tensor, Tensor]
+
+    def _mixed(self, name: str, first: int, step: int) -> Tensor:
+        at = self.corners.places()[name] + first
+        a, b, c = self.weights
+        result: Tensor = self.floats[at] * a + self.floats[at + step] * b + self.floats[at + 2 * step] * c
+        return result
+
+    def normal(self) -> Vec3:
+        """The normal, not of unit length."""
+        return Vec3(*(self._mixed("normals", k, 3) for k in range(3)))
+
+    def tangent(self) -> tuple[Vec3, Tensor]:
+        """The tangent, not of unit length, and the side of the bitangent; zeros where a triangle has none."""
+        return Vec3(*(self._mixed("tangents", k, 3) for k in range(3))), self.floats[self.corners.places()["tangents"] + 9]
+
+    def colour(self) -> tuple[Vec3, Tensor]:
+        """The colour and alpha by which those of the material are multiplied."""
+        return Vec3(*(self._mixed("colours", k, 4) for k in range(3))), self._mixed("colours", 3, 4)
+
+    def texcoord(self, number: int) -> tuple[tuple[Tensor, Tensor], Tensor]:
+        """The texture coordinates of a set, and how many units of them there are in a metre (NO_TEXCOORDS: none)."""
+        name = f"texcoords {number}"
+        return (self._mixed(name, 0, 2), self._mixed(name, 1, 2)), self.floats[self.corners.places()[name] + 6]
+
+
+def between(corners: Corners, table: Tensor, triangle: Tensor, point: Vec3) -> Between:
+    """What there is at a point of a triangle."""
+    floats = [table[triangle, k] for k in range(corners.width)]
+    off = point - Vec3(*floats[0:3])
+    b, c = dot(Vec3(*floats[3:6]), off), dot(Vec3(*floats[6:9]), off)
+    return Between(corners, floats, (1.0 - b - c, b, c))

@@ -1,0 +1,173 @@
+"""What surrounds a scene by the user's word: pictures, a clear sky, nothing; turned and dimmed without compiling anything."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine import open_device
+from renderer.app import cli
+from renderer.pipeline.session import Session
+from renderer.scene.environment_tables import solid_angles
+from renderer.scene.gltf_write import encode, not_kept
+from renderer.scene.images import ImageError, write_image
+from renderer.scene.importers import load
+from renderer.scene.model import DEFAULT_VIEW, Environment, Scene
+from renderer.scene.sky import RADIANCE, SUN, clear_sky, preetham
+from renderer.scene.surroundings import surrounded
+from tests.renderer.helpers.worlds import grey, icosphere, look_at, scene_of
+
+
+def ball() -> Scene:
+    return scene_of((icosphere(2), grey(0.6)), camera=look_at((0, 0, 4), (0, 0, 0), 0.8))
+
+
+def picture() -> np.ndarray:
+    random = np.random.default_rng(3)
+    return random.uniform(0, 2, (4, 8, 3)).astype(np.float32)
+
+
+# ---- the sky ----
+
+
+def test_white_paper_on_level_ground_is_white_under_the_sky() -> None:
+    sky = clear_sky().astype(float)
+    height, width = sky.shape[:2]
+    up = np.cos((np.arange(height) + 0.5) * math.pi / height)
+    irradiance = (sky.sum(1) * (np.maximum(up, 0) * solid_angles(height, width))[:, None]).sum(0)
+    np.testing.assert_allclose(irradiance / math.pi, [RADIANCE] * 3, rtol=0.01)
+    assert np.isfinite(sky).all() and (sky > 0).all()
+
+
+def test_the_brightest_of_the_sky_is_the_sun_which_stands_on_the_side_of_the_camera_and_to_its_left() -> None:
+    sky = clear_sky().sum(2)
+    row, column = np.unravel_index(sky.argmax(), sky.shape)
+    theta, phi = (row + 0.5) * math.pi / sky.shape[0], ((column + 0.5) / sky.shape[1] - 0.5) * 2 * math.pi
+    sun = np.array([math.sin(theta) * math.cos(phi), math.cos(theta), math.sin(theta) * math.sin(phi)])
+    assert sun @ (np.array(SUN) / np.linalg.norm(SUN)) > math.cos(math.radians(2))
+    back = np.array(DEFAULT_VIEW) / np.linalg.norm(DEFAULT_VIEW)
+    right = np.cross([0, 1, 0], back)
+    assert sun @ back > 0.3 and sun @ right < -0.3 and 0.5 < sun[1] < 0.9
+
+
+def test_the_sky_is_blue_away_from_the_sun_and_paler_at_the_horizon() -> None:
+    """At the zenith the formula gives the zenith's own values: those of the paper, appendix A.2, for a turbidity of 2.6."""
+    zenith, horizon = (preetham(np.array([up]), np.array([g]), 0.8, 2.6)[0] for up, g in ((1.0, 0.8), (0.05, 1.6)))
+    assert zenith[2] > 1.5 * zenith[0] and horizon[2] / horizon[0] < zenith[2] / zenith[0]
+    chi = (4 / 9 - 2.6 / 120) * (math.pi - 1.6)
+    luminance = (4.0453 * 2.6 - 4.971) * math.tan(chi) - 0.2155 * 2.6 + 2.4192
+    assert zenith @ [0.2126, 0.7152, 0.0722] == pytest.approx(luminance, rel=2e-3)
+
+
+# ---- choosing ----
+
+
+def test_each_word_gives_its_surroundings(tmp_path: Path) -> None:
+    scene = replace(ball(), environment=Environment((3.0, 3.0, 3.0)))
+    assert surrounded(scene, None) is scene
+    assert surrounded(scene, "none").environment == Environment((0.0, 0.0, 0.0))
+    sky = surrounded(scene, "sky").environment
+    assert sky is not None and sky.image is clear_sky()
+    for ending in ("hdr", "exr"):
+        write_image(tmp_path / f"a.{ending}", picture())
+        given = surrounded(scene, str(tmp_path / f"a.{ending}")).environment
+        assert given is not None and given.image is not None
+        np.testing.assert_allclose(given.image, picture(), rtol=0.01, atol=0.01)
+
+
+def test_without_surroundings_a_scene_without_lights_is_black_everywhere() -> None:
+    """C25."""
+    session = Session(surrounded(ball(), "none"), width=16, height=16, backend="cpu", threads=1, spp=4)
+    session.frame()
+    assert not session.mean().any() and not session.rgba()[..., :3].any()
+
+
+@pytest.mark.parametrize("ending", ["hdr", "exr"])
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9])
+def test_a_picture_that_is_cut_off_is_one_line_that_names_it(tmp_path: Path, ending: str, share: float) -> None:
+    path = tmp_path / f"sky.{ending}"
+    write_image(path, picture())
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(len(whole) * share)])
+    with pytest.raises(ImageError, match=r"sky\.\w+: cannot be read: .*; the file may be damaged") as told:
+        surrounded(ball(), str(path))
+    assert "\n" not in str(told.value)
+
+
+def test_a_picture_of_surroundings_is_not_saved_and_that_is_said(tmp_path: Path) -> None:
+    scene = surrounded(ball(), "sky")
+    assert not_kept(scene) == [f"surroundings from a picture of {scene.path.name} are not kept"]
+    (tmp_path / "saved.glb").write_bytes(encode(scene))
+    again = load(tmp_path / "saved.glb")
+    assert again.environment is None and not again.warnings
+
+
+def test_surroundings_are_equal_where_their_numbers_are_and_their_picture_is_the_same() -> None:
+    one, other = picture(), picture()
+    assert Environment(image=one) == Environment(image=one) and hash(Environment(image=one)) == hash(Environment(image=one))
+    assert Environment(image=one) != Environment(image=other) and Environment(image=one) != Environment(image=one, turn=1.0)
+    assert Environment((1.0, 2.0, 3.0)) == Environment((1.0, 2.0, 3.0)) and Environment() != 3
+
+
+@pytest.mark.parametrize("command", ["bench", "render", "view"])
+def test_the_option_is_there(command: str, tmp_path: Path) -> None:
+    given = ["-o", str(tmp_path / "a.png")] if command == "render" else []
+    assert cli.parser().parse_args([command, "a.gltf", "--env", "sky", *given]).env == "sky"
+    assert cli.parser().parse_args([command, "a.gltf", *given]).env is None
+
+
+def test_a_picture_that_is_not_there_ends_the_command_with_one_line(tmp_path: Path, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "a.png"
+    command = ["render", str(root / "scenes/cornell.gltf"), "--env", str(tmp_path / "gone.hdr"), "-o", str(out), "--quiet"]
+    assert cli.main([*command, "--backend", "cpu"]) == 2
+    assert capsys.readouterr().err.strip().endswith("gone.hdr: cannot be read: no such file or directory; give the path of a picture")
+    assert not out.exists()
+
+
+def test_the_hand_written_shaders_refuse_a_picture(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["bench", str(root / "scenes/cornell.gltf"), "--static", "--env", "sky", "--quiet"]) == 2
+    assert "--env sky: the hand-written shaders draw no pictures of surroundings" in capsys.readouterr().err
+
+
+# ---- while frames are running ----
+
+
+def drawn(session: Session) -> np.ndarray:
+    session.reset()
+    session.frame()
+    return session.mean().copy()
+
+
+def test_turning_and_dimming_a_picture_compiles_nothing_and_is_as_if_the_scene_said_so() -> None:
+    device = open_device("cpu", threads=1)
+    said = replace(ball(), environment=Environment((0.5, 1.0, 1.5), 1.0, 10.0, picture()))
+    session = Session(said, width=16, height=16, spp=4, device=device)
+    session.frame()
+    compiles, plain = session.counters.compiles, session.mean().copy()
+    session.environment_turn, session.environment_strength = 80.0, 0.5
+    assert session.samples == 0, "the picture begins anew"
+    changed = drawn(session)
+    turned = Environment((0.5, 1.0, 1.5), 0.5, 90.0, picture())
+    other = Session(replace(said, environment=turned), width=16, height=16, spp=4, device=device)
+    np.testing.assert_allclose(changed, drawn(other), rtol=1e-4, atol=1e-6)
+    assert np.abs(changed - plain / 2).max() > 0.01
+    session.environment_turn, session.environment_strength = 0.0, 1.0
+    np.testing.assert_array_equal(drawn(session), plain)
+    assert session.counters.compiles == compiles
+
+
+def test_another_picture_needs_no_other_kernels_and_a_sky_of_one_colour_does() -> None:
+    scene = replace(ball(), environment=Environment(image=picture()))
+    session = Session(scene, width=16, height=16, spp=4, backend="cpu", threads=1)
+    session.frame()
+    compiles = session.counters.compiles
+    session.scene.environment = Environment(image=np.ones((16, 32, 3), np.float32))
+    assert session.update_environment()
+    np.testing.assert_allclose(drawn(session)[0], np.ones((16, 3)), rtol=1e-5)
+    assert session.counters.compiles == compiles
+    session.scene.environment = Environment((1.0, 1.0, 1.0))
+    assert not session.update_environment()
