@@ -5,6 +5,9 @@ desk they skip and say so; where RAYFUSE_REQUIRE_ALL=1 is set (`.ci/run` does) s
 that nothing goes untested unnoticed. That holds for every kind of skip, `pytest.importorskip` included. Two kinds
 remain skips there: of tests that look for the data folder `../shared` where there is none, and of tests whose reason
 begins with "hardware:", for what no installation can mend (an instruction set, an operating system).
+
+Examples of hypothesis are the same in every run, so that a change is judged by what it changes. New ones are looked for where
+HYPOTHESIS_EXAMPLES says how many.
 """
 
 from __future__ import annotations
@@ -16,10 +19,14 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
 STILL_SKIPS = ("../shared", "hardware:")
+
+settings.register_profile("suite", derandomize="HYPOTHESIS_EXAMPLES" not in os.environ)
+settings.load_profile("suite")
 
 Rayfuse = Callable[..., "subprocess.CompletedProcess[str]"]
 
