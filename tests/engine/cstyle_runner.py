@@ -10,6 +10,7 @@ import ctypes
 import functools
 import math
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -64,8 +65,14 @@ def _opencl() -> tuple[Any, Any, Any]:
 
 @functools.cache
 def _opengl() -> Any:
-    moderngl = pytest.importorskip("moderngl")
-    return moderngl.create_standalone_context(backend="egl")
+    return pytest.importorskip("moderngl").create_standalone_context(backend="egl")
+
+
+@functools.cache
+def _opengl_thread() -> ThreadPoolExecutor:
+    """The thread that the context is current on, and on no other: the main one may have a window's, in another test of this process."""
+    pytest.importorskip("moderngl")
+    return ThreadPoolExecutor(1, "opengl")
 
 
 def emitted(kernel: Kernel, dialect: str, target: Target | None = None) -> Source:
@@ -122,7 +129,7 @@ def launch(source: Source, arrays: Sequence[Array], dims: dict[str, int], dialec
     assert source.bindings == len(own) + (len(pool) > 24)
     if len(pool) > 24:
         own.append(np.frombuffer(bytes(pool), np.uint8))
-    call = _call_opencl if dialect == "opencl" else functools.partial(_call_opengl, textures)
+    call = _call_opencl if dialect == "opencl" else functools.partial(_on_opengl_thread, textures)
     after = call(source, own, bytes(parameters), np.array(words, np.int32), source.workgroups(dims))
     left = iter(after)
     results = []
@@ -153,6 +160,10 @@ def _call_opencl(source: Source, own: list[Array], parameters: bytes, words: Arr
     for buffer, result in zip(buffers, results, strict=True):
         cl.enqueue_copy(queue, result, buffer)
     return results
+
+
+def _on_opengl_thread(*arguments: Any) -> list[Array]:
+    return _opengl_thread().submit(_call_opengl, *arguments).result()
 
 
 def _call_opengl(
