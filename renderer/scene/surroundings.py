@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from renderer.scene.images import read_image
 from renderer.scene.model import Environment, Scene
-from renderer.scene.sky import clear_sky
 
 NOT_SAVED = "surroundings from a picture"
 
@@ -21,5 +19,12 @@ def surrounded(scene: Scene, choice: str | None) -> Scene:
         return scene
     if choice == "none":
         return replace(scene, environment=Environment((0.0, 0.0, 0.0)))
-    image = clear_sky() if choice == "sky" else read_image(Path(choice))
+    if choice == "sky":
+        from renderer.scene.sky import clear_sky
+
+        image = clear_sky()
+    else:
+        from renderer.scene.images import read_image
+
+        image = read_image(Path(choice))
     return replace(scene, environment=Environment(image=image), lost=[*scene.lost, NOT_SAVED])

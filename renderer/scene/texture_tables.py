@@ -196,16 +196,6 @@ def level_sizes(width: int, height: int, mips: bool = True) -> list[tuple[int, i
     return sizes
 
 
-def uv_per_metre(uv: NDArray[Any], positions: NDArray[Any]) -> NDArray[np.float32]:
-    """float32[n]: of triangles, uv float[n, 3, 2] and positions float[n, 3, 3], the root of their area in uv by that in space; 0 where
-    there is none (seen as through a finest footprint)."""
-    a, b = (uv[:, k].astype(np.float64) - uv[:, 0] for k in (1, 2))
-    p, q = (positions[:, k].astype(np.float64) - positions[:, 0] for k in (1, 2))
-    with np.errstate(all="ignore"):
-        ratio = np.sqrt(np.abs(a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0]) / np.linalg.norm(np.cross(p, q), axis=1))
-    return np.where(np.isfinite(ratio), ratio, 0.0).astype(np.float32)
-
-
 def _uses(scene: Scene) -> list[tuple[int, bool]]:
     """The textures that materials use and that have an image, each with whether as colours, in order."""
     uses: dict[tuple[int, bool], None] = {}

@@ -30,7 +30,6 @@ from renderer.bvh.wide import WideBVH
 from renderer.sampling.alias import alias_table
 from renderer.scene.light_tables import lights_beyond
 from renderer.scene.model import Scene, SceneError, Texture, TriangleSoup
-from renderer.scene.texture_tables import TextureTables, texture_tables
 from renderer.shading.corner_rows import NO_CORNERS, Corners, corner_rows, corners_of
 from renderer.shading.environment import EnvironmentMap
 from renderer.shading.light import ALIAS_ROW, FEW, LIGHT_ROW, AliasColumns, Lights
@@ -40,6 +39,8 @@ from renderer.shading.texture import Textures
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from renderer.scene.texture_tables import TextureTables
 
 PACKET_TRIANGLES = 2048  # up to this many triangles a group walks the tree together
 FEWEST_ROWS = 16  # of a table whose number of rows is known to the kernels
@@ -278,6 +279,8 @@ def _pictures(scene: Scene, held: _Held | None) -> _Held | None:
     """The textures of a scene, those that are there already if they are all it needs."""
     if held is not None and held.textures is scene.textures:
         return held
+    from renderer.scene.texture_tables import texture_tables  # with the decoders of pictures: a good part of a first frame's imports
+
     made = texture_tables(scene, warn=lambda text: events.record("warning", message=text))
     return None if made is None else _Held(scene.textures, made)
 

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from engine import Tensor
 from renderer.scene.model import Geometry, Scene, TriangleSoup
-from renderer.scene.texture_tables import uv_per_metre
 from renderer.vec import Vec3, dot
 
 FLAT = 1e-6  # 1 - cosine between a corner's normal and its triangle's, up to which they are the same
@@ -119,6 +118,16 @@ def _from_geometries(rows: NDArray[np.float32], scene: Scene, soup: TriangleSoup
                 uv = np.nan_to_num(geometry.texcoords[texcoord])[vertices]
                 rows[which, at : at + 6] = uv.reshape(-1, 6)
                 rows[which, at + 6] = uv_per_metre(uv, soup.positions[which])
+
+
+def uv_per_metre(uv: NDArray[Any], positions: NDArray[Any]) -> NDArray[np.float32]:
+    """float32[n]: of triangles, uv float[n, 3, 2] and positions float[n, 3, 3], the root of their area in uv by that in space; 0 where
+    there is none (seen as through a finest footprint)."""
+    a, b = (uv[:, k].astype(np.float64) - uv[:, 0] for k in (1, 2))
+    p, q = (positions[:, k].astype(np.float64) - positions[:, 0] for k in (1, 2))
+    with np.errstate(all="ignore"):
+        ratio = np.sqrt(np.abs(a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0]) / np.linalg.norm(np.cross(p, q), axis=1))
+    return np.where(np.isfinite(ratio), ratio, 0.0).astype(np.float32)
 
 
 # ---- in kernels ----

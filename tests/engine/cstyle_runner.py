@@ -24,6 +24,7 @@ from engine.compiler.target import Target
 from engine.graph.uop import Op, UOp, size_value
 from engine.runtime.device import LaunchRequest
 from engine.runtime.devices.interpreter import InterpretedPlan, InterpretedProgram, ReferenceDevice
+from engine.runtime.devices.launch_layout import LaunchLayout
 from tests.engine.kernel_maker import Maker
 
 Array = np.ndarray[Any, Any]
@@ -130,7 +131,7 @@ def launch(source: Source, arrays: Sequence[Array], dims: dict[str, int], dialec
     if len(pool) > 24:
         own.append(np.frombuffer(bytes(pool), np.uint8))
     call = _call_opencl if dialect == "opencl" else functools.partial(_on_opengl_thread, textures)
-    after = call(source, own, bytes(parameters), np.array(words, np.int32), source.workgroups(dims))
+    after = call(source, own, bytes(parameters), np.array(words, np.int32), LaunchLayout.of(source).workgroups(dims))
     left = iter(after)
     results = []
     for slot, array in zip(source.slots, arrays, strict=True):

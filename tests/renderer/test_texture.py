@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from engine import Tensor, jit
 from renderer.scene.model import Scene, Texture
 from renderer.scene.model_texture import TextureRef
-from renderer.scene.texture_tables import TextureTables, level_sizes, texture_tables, uv_per_metre
+from renderer.scene.texture_tables import TextureTables, level_sizes, texture_tables
+from renderer.shading.corner_rows import uv_per_metre
 from renderer.shading.texture import RayCone, TextureFeatures, Textures, footprint, stretch, transformed
 from tests.renderer.helpers.texturing import light, look, sampled, stored, textured
 from tests.renderer.helpers.tracing import device

@@ -36,39 +36,23 @@ class ClientMessage(ctypes.Structure):
     )
 
 
+HEAD = (("type", ctypes.c_int), ("serial", ctypes.c_ulong), ("send_event", ctypes.c_int), ("display", ctypes.c_void_p))
+TAIL = (
+    ("requestor", ctypes.c_ulong), ("selection", ctypes.c_ulong), ("target", ctypes.c_ulong), ("property", ctypes.c_ulong),
+    ("time", ctypes.c_ulong), ("padding", ctypes.c_long * 24),
+)  # fmt: skip
+
+
 class SelectionRequest(ctypes.Structure):
     """XSelectionRequestEvent."""
 
-    _fields_ = (
-        ("type", ctypes.c_int),
-        ("serial", ctypes.c_ulong),
-        ("send_event", ctypes.c_int),
-        ("display", ctypes.c_void_p),
-        ("owner", ctypes.c_ulong),
-        ("requestor", ctypes.c_ulong),
-        ("selection", ctypes.c_ulong),
-        ("target", ctypes.c_ulong),
-        ("property", ctypes.c_ulong),
-        ("time", ctypes.c_ulong),
-        ("padding", ctypes.c_long * 24),
-    )
+    _fields_ = (*HEAD, ("owner", ctypes.c_ulong), *TAIL)
 
 
 class SelectionNotify(ctypes.Structure):
     """XSelectionEvent."""
 
-    _fields_ = (
-        ("type", ctypes.c_int),
-        ("serial", ctypes.c_ulong),
-        ("send_event", ctypes.c_int),
-        ("display", ctypes.c_void_p),
-        ("requestor", ctypes.c_ulong),
-        ("selection", ctypes.c_ulong),
-        ("target", ctypes.c_ulong),
-        ("property", ctypes.c_ulong),
-        ("time", ctypes.c_ulong),
-        ("padding", ctypes.c_long * 24),
-    )
+    _fields_ = (*HEAD, *TAIL)
 
 
 class Connection:

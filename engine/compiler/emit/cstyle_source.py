@@ -6,11 +6,10 @@ workgroups. `Frame` is what passes between the emitter and a dialect, which puts
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 
 from engine.graph.dtypes import DType
-from engine.graph.uop import Shape, size_value
+from engine.graph.uop import Shape
 
 
 @dataclass(frozen=True)
@@ -53,16 +52,6 @@ class Source:
     parameters: bool
     features: frozenset[str]
     ordered: bool
-
-    def workgroups(self, dims: dict[str, int]) -> int:
-        """Workgroups that cover the lanes, given the values of the named sizes; 0 where there is no lane."""
-        sizes = [size_value(size, dims) for size in self.lanes]
-        if self.ordered:
-            return min(1, math.prod(sizes))
-        rows, columns = self.tile
-        if rows > 1:
-            return math.prod(sizes[:-2]) * -(-sizes[-2] // rows) * -(-sizes[-1] // columns)
-        return -(-math.prod(sizes) // columns)
 
 
 @dataclass

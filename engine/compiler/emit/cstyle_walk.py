@@ -70,12 +70,16 @@ def _rows(e: Emitter, lanes: list[UOp], workgroup: int) -> None:
     if not isinstance(total, int) or total % workgroup:
         count = str(total) if isinstance(total, int) else " * ".join(_unsigned(e, s) for s in sizes)
         e.line(f"if (lane >= {count + 'u' if isinstance(total, int) else count}) return;")
-    rest = "lane"
+    _coordinates(e, lanes, sizes, "lane", "row")
+
+
+def _coordinates(e: Emitter, lanes: list[UOp], sizes: list[str], rest: str, stem: str) -> None:
+    """Names the coordinates of the element `rest` of axes of these sizes, the last one first."""
     for axis in range(len(lanes) - 1, -1, -1):
         here = rest
         if axis:
             here = f"{rest} % {_unsigned(e, sizes[axis])}"
-            rest = e.declare("uint", f"{rest} / {_unsigned(e, sizes[axis])}", "row")
+            rest = e.declare("uint", f"{rest} / {_unsigned(e, sizes[axis])}", stem)
         e.line(f"{e.dialect.types['int']} x{axis} = {e.dialect.converted('int', here)};")
         e.names[lanes[axis]] = (f"x{axis}",)
 
@@ -104,13 +108,7 @@ def _tiles(e: Emitter, lanes: list[UOp], workgroup: int, tile: tuple[int, int]) 
     ]
     if outside:
         e.line(f"if ({' || '.join(outside)}) return;")
-    for axis in range(len(lanes) - 3, -1, -1):
-        here = rest
-        if axis:
-            here = f"{rest} % {_unsigned(e, sizes[axis])}"
-            rest = e.declare("uint", f"{rest} / {_unsigned(e, sizes[axis])}", "tile")
-        e.line(f"int x{axis} = {e.dialect.converted('int', here)};")
-        e.names[lanes[axis]] = (f"x{axis}",)
+    _coordinates(e, lanes[:-2], sizes, rest, "tile")
 
 
 def _tiles_along(e: Emitter, size: str, step: int) -> str:
