@@ -96,7 +96,7 @@ class StaticSession:
             self._gl = Functions(self._context.load)
             self._limits = self._checked_limits()
             say("building the tree", 0.1)
-            uploaded = upload(scene, group=1)
+            uploaded = upload(scene, group=1, shared=False)
             if uploaded.data.look != PLAIN:
                 told = f"{scene.path}: the hand-written shaders draw matt surfaces without textures only, and its materials have more"
                 raise UsageError(f"{told}; take --static away")

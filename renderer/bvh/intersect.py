@@ -20,10 +20,11 @@ DONE = 2**31 - 1  # no node: what lies below the first entry of a stack, and mor
 
 class Hit(NamedTuple):
     """Nearest hit: `t` in units of the ray's direction; `slot`: the place of the triangle in the tree, which knows its number
-    (`triangle`), NOTHING where there is none."""
+    (`triangle`), NOTHING where there is none; `placing`: the number of the placing that it belongs to, None in a tree without any."""
 
     t: Any
     slot: Any
+    placing: Any = None
 
 
 def inverse_of(direction: Vec3) -> Vec3:

@@ -37,7 +37,7 @@ class TreeRows(NamedTuple):
 def tree_rows(bvh: WideBVH, bounds: NDArray[np.float32], pairs: Pairs) -> TreeRows:
     """The rows of a tree with two children a node. `bounds`: its boxes, as they are to be tested; `pairs`: its leaves."""
     count = np.maximum(pairs.number, 1)  # an empty leaf has a pair that nothing hits
-    return TreeRows(_nodes(bvh, bounds, np.cumsum(count, dtype=np.int64) - count), _pairs(pairs, count))
+    return TreeRows(node_rows(bvh, bounds, np.cumsum(count, dtype=np.int64) - count), _pairs(pairs, count))
 
 
 def bits(numbers: NDArray[np.int32]) -> NDArray[np.float32]:
@@ -45,7 +45,8 @@ def bits(numbers: NDArray[np.int32]) -> NDArray[np.float32]:
     return np.ascontiguousarray(numbers, np.int32).view(np.float32)
 
 
-def _nodes(bvh: WideBVH, bounds: NDArray[np.float32], first: NDArray[np.int64]) -> NDArray[np.float32]:
+def node_rows(bvh: WideBVH, bounds: NDArray[np.float32], first: NDArray[np.int64]) -> NDArray[np.float32]:
+    """float32[nodes + 1, 16]. `first`: int64[leaves], what stands first in each leaf: a pair, or whatever else the tree is over."""
     rows = np.zeros((len(bounds) + ROOT, WIDTH, 2, 4), np.float32)
     rows[:ROOT, :, :, :3] = np.inf
     boxes = np.where(bvh.empty[:, None, :], np.float32(np.inf), bounds).transpose(0, 2, 1)

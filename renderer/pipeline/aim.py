@@ -19,7 +19,8 @@ from renderer.shading.material_rows import Row
 from renderer.shading.slots import Pictures
 from renderer.vec import Vec3, dot, greater
 
-OFFSET = 1e-6  # of the coordinates and distances involved: about 8 units in the last place
+_OFFSET = 1e-6  # of the coordinates and distances involved: about 8 units in the last place
+_FARTHER = 2e-6  # where they go to the coordinates of a part and back
 
 Origin = Callable[[Vec3], Vec3]
 
@@ -27,6 +28,11 @@ Origin = Callable[[Vec3], Vec3]
 def reach_of(point: Vec3) -> Tensor:
     """The largest coordinate."""
     return greater(greater(point.x.abs(), point.y.abs()), point.z.abs())
+
+
+def offset_of(scene: SceneData) -> float:
+    """How far off a surface rays begin, of the coordinates and distances involved."""
+    return _OFFSET if scene.bvh.top is None else _FARTHER
 
 
 def connects(scene: SceneData) -> bool:
@@ -74,7 +80,8 @@ def _lamp(scene: SceneData, lights: Lights, point: Vec3, origin: Origin, rng: Rn
     away = light.point - point
     facing = dot(light.normal, away)
     lit = (facing < 0) | light.two_sided
-    side = where(facing < 0, reach * OFFSET, -reach * OFFSET)
+    off = offset_of(scene)
+    side = where(facing < 0, reach * off, -reach * off)
     way = light.point + light.normal * side - origin(away)
     squared = dot(way, way)
     direction = way * (1.0 / squared.sqrt())
@@ -87,6 +94,8 @@ def _lamp(scene: SceneData, lights: Lights, point: Vec3, origin: Origin, rng: Rn
 def emissive_texture(scene: SceneData, light: LightSample) -> Vec3:
     """What the texture at a point of an emissive triangle leaves of its radiance."""
     assert scene.textures is not None and scene.corner is not None
-    place = between(scene.corners, scene.corner, light.triangle, light.point)
-    row = Row(scene.look, scene.material, scene.triangle[light.triangle, 3].bitcast("int32"))
+    placing = scene.bvh.top.placings.place(light.placing()) if scene.bvh.top is not None else None
+    place = between(scene.corners, scene.corner, light.triangle, light.point, placing)
+    material = scene.triangle[light.triangle, 3].bitcast("int32")
+    row = Row(scene.look, scene.material, material if placing is None else placing.material(material))
     return Pictures(scene.look.slots, row, place, scene.textures, None, None).colour("emissive_texture")

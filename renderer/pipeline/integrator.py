@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 from engine import Tensor, cond, where, while_loop
 from renderer.bvh.traverse import NOTHING
-from renderer.pipeline.aim import OFFSET, aim, connects, reach_of
+from renderer.pipeline.aim import aim, connects, offset_of, reach_of
 from renderer.pipeline.meet import Met, Veil, meet, veil
 from renderer.sampling.rng import Rng
 from renderer.scene.upload import SceneData
@@ -106,7 +106,7 @@ def path_trace(
         def found(path: PathState) -> PathState:
             if path.cone is not None:
                 path = path._replace(cone=path.cone.after(hit.t))
-            at = veil(scene, path.ray, hit.t, hit.slot, path.cone)
+            at = veil(scene, path.ray, hit, path.cone)
             if path.medium is not None:
                 path = path._replace(throughput=path.throughput * transmittance(path.medium, hit.t))
             if at.opacity is None:
@@ -187,7 +187,7 @@ def last(scene: SceneData, path: PathState) -> PathState:
         facing = dot(n, ray.direction)
         cosine, point = facing.abs(), ray.at(t)
         weight = where(path.segment == 1, 1.0, weight_of_scattering(density, t * t, cosine, path.density))
-        error = greater(greater(reach_of(point), t), size) * OFFSET
+        error = greater(greater(reach_of(point), t), size) * offset_of(scene)
         end = point + n * where(facing < 0, error, -error)
         seen = select((facing < 0) | two_sided, path.throughput * radiance * weight, 0.0)
         return Seen(Ray(ray.origin, end - ray.origin), 1.0, seen)
@@ -309,7 +309,7 @@ def unveiled(scene: SceneData, ray: Ray, reach: Any) -> Tensor:
         hit = scene.bvh.closest(way, reach)
 
         def meets() -> Any:
-            at = veil(scene, way, hit.t, hit.slot)
+            at = veil(scene, way, hit)
             after = left * (1.0 - at.opacity)
             return at.point - at.off, reach - hit.t - at.error / length, after, after > 0
 

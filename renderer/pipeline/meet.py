@@ -13,7 +13,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from engine import Tensor, where
-from renderer.pipeline.aim import OFFSET, reach_of
+from renderer.bvh.placings import Place
+from renderer.bvh.traverse import Hit
+from renderer.pipeline.aim import offset_of, reach_of
 from renderer.scene.upload import SceneData
 from renderer.shading.bsdf import Surface
 from renderer.shading.corner_rows import Between, between
@@ -58,16 +60,19 @@ class Met(NamedTuple):
     channel: Any = None  # of a path that goes through
 
 
-def veil(scene: SceneData, ray: Ray, t: Tensor, slot: Tensor, cone: RayCone | None = None) -> Veil:
+def veil(scene: SceneData, ray: Ray, hit: Hit, cone: RayCone | None = None) -> Veil:
     """The place of a hit; cone: that of the ray, there."""
-    triangle = scene.bvh.triangle(slot)
+    triangle, t = scene.bvh.triangle(hit.slot), hit.t
     n = Vec3(scene.triangle[triangle, 0], scene.triangle[triangle, 1], scene.triangle[triangle, 2])
-    row = Row(scene.look, scene.material, scene.triangle[triangle, 3].bitcast("int32"))
+    material, size, placing = scene.triangle[triangle, 3].bitcast("int32"), scene.triangle[triangle, 4], placing_of(scene, hit)
+    if placing is not None:
+        n, material, size = normalize(placing.normal(n)), placing.material(material), size * placing.most
+    row = Row(scene.look, scene.material, material)
     point = ray.at(t)
     facing = dot(n, ray.direction)
     front = facing < 0
-    reach = greater(reach_of(point), greater(t, scene.triangle[triangle, 4]))
-    place = between(scene.corners, scene.corner, triangle, point) if scene.corner is not None else None
+    reach = greater(reach_of(point), greater(t, size))
+    place = between(scene.corners, scene.corner, triangle, point, placing) if scene.corner is not None else None
     pictures = pictures_at(scene, row, place, cone, facing)
     base, alpha = Vec3(*row.floats[0:3]), None
     if scene.look.alpha:
@@ -79,7 +84,13 @@ def veil(scene: SceneData, ray: Ray, t: Tensor, slot: Tensor, cone: RayCone | No
         colour, transparent = place.colour()
         base, alpha = base * colour, None if alpha is None else alpha * transparent
     opacity = None if alpha is None else row.opacity(alpha)
-    return Veil(point, select(front, n, -n), front, reach * OFFSET, base, opacity, row, place, pictures)
+    return Veil(point, select(front, n, -n), front, reach * offset_of(scene), base, opacity, row, place, pictures)
+
+
+def placing_of(scene: SceneData, hit: Hit) -> Place | None:
+    """The placing that a hit belongs to, None where all is one part."""
+    top = scene.bvh.top
+    return top.placings.place(hit.placing) if top is not None else None
 
 
 def pictures_at(scene: SceneData, row: Row, place: Between | None, cone: RayCone | None, cosine: Any) -> Pictures | None:

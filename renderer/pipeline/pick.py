@@ -9,7 +9,7 @@ import numpy as np
 from engine import Device, Jitted, Tensor, arange, jit, where
 from renderer.bvh.traverse import NOTHING, Tree
 from renderer.pipeline.camera import CameraData
-from renderer.scene.model import TriangleSoup
+from renderer.scene.parts import Parts
 from renderer.vec import Ray, Vec3, dot, normalize
 
 _FAR = 3.0e38
@@ -27,9 +27,11 @@ class Pick(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What the kernel tells: `triangle` int32[1], -1 for nothing; `distance` float32[1]; `point`, each float32[1]."""
+    """What the kernel tells: `triangle` int32[1], -1 for nothing; `placing` int32[1], None where there is none; `distance` float32[1];
+    `point`, each float32[1]."""
 
     triangle: Tensor
+    placing: Tensor | None
     distance: Tensor
     point: Vec3
 
@@ -44,7 +46,7 @@ def pick(bvh: Tree, camera: CameraData, x: Any, y: Any) -> Found:
     met = hit.slot != NOTHING
     point = ray.at(hit.t)
     off = point - start.origin
-    return Found(where(met, bvh.triangle(where(met, hit.slot, 0)), -1), dot(off, off).sqrt(), point)
+    return Found(where(met, bvh.triangle(where(met, hit.slot, 0)), -1), hit.placing, dot(off, off).sqrt(), point)
 
 
 def make_pick(device: Device) -> Jitted:
@@ -53,11 +55,16 @@ def make_pick(device: Device) -> Jitted:
     return made
 
 
-def picked(found: Found, soup: TriangleSoup) -> Pick | None:
-    """What a result of the kernel says of the triangles that the tables were made from; None where nothing was hit."""
+def picked(found: Found, parts: Parts) -> Pick | None:
+    """What a result of the kernel says of the parts that the tables were made from; None where nothing was hit."""
     triangle = int(found.triangle.item())
     if triangle < 0:
         return None
+    soup, placings = parts.soup, parts.placings
     instance, material, geometry = (int(numbers[triangle]) for numbers in (soup.instance, soup.material, soup.geometry))
+    if placings is not None and found.placing is not None:
+        placing = int(found.placing.item())
+        instance = int(placings.instance[placing]) if placings.instance[placing] >= 0 else instance
+        material = int(placings.material[placing]) if placings.material[placing] >= 0 else material
     point = np.array([c.item() for c in found.point], np.float64)
     return Pick(instance, material, geometry, point, float(found.distance.item()))

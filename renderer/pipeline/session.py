@@ -26,7 +26,8 @@ from renderer.pipeline.frame import FrameSettings, Numbers, make_frame
 from renderer.pipeline.pick import Pick, make_pick, picked
 from renderer.pipeline.tonemap import number_of
 from renderer.scene.model import Camera, Scene, SceneError, default_camera
-from renderer.scene.upload import SceneData, Uploaded, relit, structure, upload
+from renderer.scene.parts import movable
+from renderer.scene.upload import SceneData, Uploaded, moved_to, relit, structure, upload
 from renderer.shading.bsdf import make_bsdf
 from renderer.shading.module import explained, make_bsdf_of
 
@@ -339,7 +340,15 @@ class Session:
 
     def update_instances(self, numbers: Collection[int]) -> bool:
         """Takes up instances of the scene that were replaced; False where that needs a new session, and this one stays as it was."""
-        return not numbers or self._upload_again(self.scene, self._uploaded.data.bvh.form)
+        if not numbers:
+            return True
+        uploaded = self._uploaded
+        anew = moved_to(uploaded, self.scene, numbers, group=self._engine.group_width)
+        if anew is not None:
+            return self._replace(anew)
+        if uploaded.parts.placings is None and movable(self.scene):
+            return False  # from now on what moves is a part
+        return self._upload_again(self.scene, uploaded.data.bvh.form)
 
     def update_geometry(self, scene: Scene) -> bool:
         """Draws another scene from the same camera; False where that needs a new session, and this one stays as it was."""
@@ -384,7 +393,7 @@ class Session:
     def pick(self, x: int, y: int) -> Pick | None:
         """What stands at the middle of a pixel (column, row from the top), None where nothing does. The first call compiles a kernel,
         unless `prepare_pick` has."""
-        return picked(self._pick(*self._picking(x, y)), self._uploaded.soup)
+        return picked(self._pick(*self._picking(x, y)), self._uploaded.parts)
 
     def prepare_pick(self) -> None:
         """Compiles what `pick` needs."""

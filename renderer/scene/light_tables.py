@@ -22,7 +22,7 @@ from engine import Tensor
 from renderer.scene.environment_tables import LUMINANCE, EnvironmentTables, environment_tables
 from renderer.scene.model import Environment, Scene
 from renderer.scene.punctual_tables import punctual_rows
-from renderer.scene.soup import Float32s, TriangleSoup
+from renderer.scene.soup import Float32s, Float64s
 from renderer.shading.environment import EnvironmentMap
 from renderer.shading.punctual import Punctual
 
@@ -41,10 +41,10 @@ class Beyond(NamedTuple):
     triangles: float
 
 
-def lights_beyond(scene: Scene, soup: TriangleSoup, power: float, named: Callable[[str, NDArray[Any]], Tensor]) -> Beyond:
-    """The lights of a scene but for its triangles, whose luminous power is `power`, W; `named` makes a table of a named size."""
-    corners = soup.positions.reshape(-1, 3).astype(np.float64)
-    radius = float(np.linalg.norm(corners.max(0) - corners.min(0))) / 2
+def lights_beyond(scene: Scene, bounds: Float64s, power: float, named: Callable[[str, NDArray[Any]], Tensor]) -> Beyond:
+    """The lights of a scene within `bounds`, float64[2, 3], but for its triangles, whose luminous power is `power`, W; `named` makes a
+    table of a named size."""
+    radius = float(np.linalg.norm(bounds[1] - bounds[0])) / 2
     rows, punctual_power = punctual_rows(scene.lights, radius)
     surroundings = scene.environment
     if surroundings is None and power == 0 and not len(rows):

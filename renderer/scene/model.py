@@ -176,7 +176,8 @@ def rotations(quaternions: Float64s) -> Float64s:
 class Instance:
     """A mesh placed in the world: `world` is float64[4, 4], affine; `node` is the number of the placing glTF node.
 
-    With `copies` it is placed as many times as they are, each at `world` times its own matrix.
+    With `copies` it is placed as many times as they are, each at `world` times its own matrix. `moving`: it is likely to be placed anew,
+    which should be quick.
     """
 
     mesh: int
@@ -184,6 +185,7 @@ class Instance:
     name: str
     node: int
     copies: Copies | None = None
+    moving: bool = field(default=False, compare=False)
 
     @property
     def count(self) -> int:

@@ -58,7 +58,11 @@ def flattened(placed: Iterable[Placed]) -> TriangleSoup:
     `placed`: geometries as drawn: int32[k] numbers of the instances, the geometry's number in its mesh, itself, its material, and
     float64[k, 4, 4], the matrices of its instances.
     """
-    parts = [_world_triangles(*place) for place in placed]
+    return joined([_world_triangles(*place) for place in placed])
+
+
+def joined(parts: list[TriangleSoup]) -> TriangleSoup:
+    """Soups one after another."""
     if not parts:
         none = np.zeros(0, np.int32)
         return TriangleSoup(np.zeros((0, 3, 3), np.float32), None, none, none, none, np.zeros((0, 3), np.uint32), None, 0, 0)

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from engine import Tensor
+from engine import Tensor, where
+from renderer.bvh.placings import Place
 from renderer.scene.model import Geometry, Scene, TriangleSoup
 from renderer.vec import Vec3, dot
 
@@ -134,11 +135,12 @@ def uv_per_metre(uv: NDArray[Any], positions: NDArray[Any]) -> NDArray[np.float3
 
 
 class Between(NamedTuple):
-    """A place within a triangle: its row, and the weights of its corners."""
+    """A place within a triangle: its row, the weights of its corners, and the placing of the part that it belongs to (None: the world)."""
 
     corners: Corners
     floats: list[Any]
     weights: tuple[Tensor, Tensor, Tensor]
+    placing: Place | None
 
     def _mixed(self, name: str, first: int, step: int) -> Tensor:
         at = self.corners.places()[name] + first
@@ -148,11 +150,13 @@ class Between(NamedTuple):
 
     def normal(self) -> Vec3:
         """The normal, not of unit length."""
-        return Vec3(*(self._mixed("normals", k, 3) for k in range(3)))
+        inner = Vec3(*(self._mixed("normals", k, 3) for k in range(3)))
+        return inner if self.placing is None else self.placing.normal(inner)
 
     def tangent(self) -> tuple[Vec3, Tensor]:
         """The tangent, not of unit length, and the side of the bitangent; zeros where a triangle has none."""
-        return Vec3(*(self._mixed("tangents", k, 3) for k in range(3))), self.floats[self.corners.places()["tangents"] + 9]
+        inner, side = Vec3(*(self._mixed("tangents", k, 3) for k in range(3))), self.floats[self.corners.places()["tangents"] + 9]
+        return (inner, side) if self.placing is None else (self.placing.tangent(inner), side * self.placing.side())
 
     def colour(self) -> tuple[Vec3, Tensor]:
         """The colour and alpha by which those of the material are multiplied."""
@@ -161,12 +165,15 @@ class Between(NamedTuple):
     def texcoord(self, number: int) -> tuple[tuple[Tensor, Tensor], Tensor]:
         """The texture coordinates of a set, and how many units of them there are in a metre (NO_TEXCOORDS: none)."""
         name = f"texcoords {number}"
-        return (self._mixed(name, 0, 2), self._mixed(name, 1, 2)), self.floats[self.corners.places()[name] + 6]
+        scale = self.floats[self.corners.places()[name] + 6]
+        scale = scale if self.placing is None else where(scale > 0, scale / self.placing.mean.abs(), scale)
+        return (self._mixed(name, 0, 2), self._mixed(name, 1, 2)), scale
 
 
-def between(corners: Corners, table: Tensor, triangle: Tensor, point: Vec3) -> Between:
-    """What there is at a point of a triangle."""
+def between(corners: Corners, table: Tensor, triangle: Tensor, point: Vec3, placing: Place | None = None) -> Between:
+    """What there is at a point of a triangle; `placing`: of the part that it belongs to, None where that is the world."""
+    point = point if placing is None else placing.point(point)
     floats = [table[triangle, k] for k in range(corners.width)]
     off = point - Vec3(*floats[0:3])
     b, c = dot(Vec3(*floats[3:6]), off), dot(Vec3(*floats[6:9]), off)
-    return Between(corners, floats, (1.0 - b - c, b, c))
+    return Between(corners, floats, (1.0 - b - c, b, c), placing)

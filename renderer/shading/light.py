@@ -16,7 +16,9 @@ from renderer.vec import Ray, Vec3, cross, dot
 
 FAR = 3.0e38  # metres, to what has no place
 FEW = 32  # lights up to which a ray may be compared with each of them
-LIGHT_ROW = 16  # floats of a light: first vertex, two edges, radiance, density by area, two-sided, longest edge, triangle (bits)
+# Floats of a light: first vertex, two edges, radiance, density by area, side, longest edge, triangle (bits). The side: 1 + the number of
+# its placing where it shines from both, else minus that number, which is 0 where nothing is placed.
+LIGHT_ROW = 16
 ALIAS_ROW = 4  # floats that may follow in a row: of the alias table's column of that number the share and the other light (bits)
 
 
@@ -38,16 +40,25 @@ class Towards(NamedTuple):
 
 
 class LightSample(NamedTuple):
-    """A point on a light: its normal (unit, towards the emitting side), its radiance in W/(sr m2), its density in 1/m2;
-    `size`: the longest edge of its triangle in metres; `triangle`: its number, int32."""
+    """A point on a light: its normal (unit, towards the emitting side), its radiance in W/(sr m2), its density in 1/m2; `side`: see
+    LIGHT_ROW; `size`: the longest edge of its triangle in metres; `triangle`: its number, int32."""
 
     point: Vec3
     normal: Vec3
     radiance: Vec3
     density: Tensor
-    two_sided: Tensor
+    side: Tensor
     size: Tensor
     triangle: Tensor
+
+    @property
+    def two_sided(self) -> Tensor:
+        """bool: whether it shines from both sides."""
+        return self.side > 0
+
+    def placing(self) -> Tensor:
+        """int32: the number of the placing that its triangle is of."""
+        return where(self.side > 0, self.side - 1, -self.side).cast("int32")
 
 
 class AliasColumns(NamedTuple):
@@ -82,7 +93,7 @@ class Lights:
         n = cross(e1, e2)
         n = n * (1.0 / dot(n, n).sqrt())
         point = Vec3(*row[0:3]) + e1 * b1 + e2 * b2
-        return LightSample(point, n, Vec3(*row[9:12]), row[12], row[13] > 0, row[14], row[15].bitcast("int32")), rng
+        return LightSample(point, n, Vec3(*row[9:12]), row[12], row[13], row[14], row[15].bitcast("int32")), rng
 
     def _column(self, number: Tensor) -> tuple[Tensor, Tensor]:
         """Of a column of the alias table: the share of its own light, and the other light."""

@@ -16,6 +16,7 @@ from renderer.scene.environment_tables import MOST_TEXELS, environment_tables, h
 from renderer.scene.light_tables import lights_beyond
 from renderer.scene.model import Environment, Light, Material, Orthographic, Scene
 from renderer.scene.model_material import Transmission
+from renderer.scene.parts import parts_of
 from renderer.scene.upload import upload
 from renderer.shading.environment import EnvironmentMap
 from renderer.vec import Vec3
@@ -68,7 +69,7 @@ def reflected(picture: Floats, normal: Any, turn: float = 0.0) -> Floats:
 
 def map_of(picture: Floats, turn: float = 0.0) -> EnvironmentMap:
     scene = replace(scene_of((quad([0, 0, 0], [1, 0, 0], [0, 1, 0]), grey(0.5))), environment=Environment(image=picture, turn=turn))
-    found = lights_beyond(scene, scene.triangles(), 0.0, lambda name, array: Tensor(array, dims=(name,))).environment
+    found = lights_beyond(scene, parts_of(scene).bounds(), 0.0, lambda name, array: Tensor(array, dims=(name,))).environment
     assert found is not None
     return found
 

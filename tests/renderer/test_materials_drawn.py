@@ -174,9 +174,9 @@ def test_normals_are_those_between_the_corners() -> None:
         return tuple(between(held.data.corners, corner, triangle, Vec3(*(point[:, k] for k in range(3)))).normal())
 
     weights = random.dirichlet([1, 1, 1], 64)
-    points = np.einsum("nc,cx->nx", weights, held.soup.positions[0]).astype(np.float32)
+    points = np.einsum("nc,cx->nx", weights, held.parts.soup.positions[0]).astype(np.float32)
     got = jit(at, device=device())(held.data.corner, Tensor(np.zeros(64, np.int32)), Tensor(points))
-    np.testing.assert_allclose(np.stack([c.numpy() for c in got], 1), weights @ held.soup.normals[0], atol=1e-5)  # type: ignore[index]
+    np.testing.assert_allclose(np.stack([c.numpy() for c in got], 1), weights @ held.parts.soup.normals[0], atol=1e-5)  # type: ignore[index]
 
 
 def test_normals_of_the_triangles_own_make_no_other_code() -> None:

@@ -199,7 +199,7 @@ def test_what_has_grown_beyond_its_table_says_so() -> None:
 def test_triangles_keep_the_numbers_of_what_they_belong_to() -> None:
     scene = room(icosphere(1), quad([0, 0, 0], [1, 0, 0], [0, 1, 0]))
     again = Instance(0, np.diag([1.0, 1.0, -1.0, 1.0]), "again", 1)
-    soup_ = upload(replace(scene, instances=[*scene.instances, again]), group=GROUP).soup
+    soup_ = upload(replace(scene, instances=[*scene.instances, again]), group=GROUP).parts.soup
     for k, geometry in enumerate(scene.meshes[0].geometries):
         for instance in range(2):
             mine = (soup_.geometry == k) & (soup_.instance == instance)

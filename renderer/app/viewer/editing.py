@@ -117,7 +117,7 @@ class Editor:
             raise ValueError(f"an instance's place is a finite affine matrix of 4 x 4, not {world!r}")
         thing = Thing("instances", number)
         instance = self._get(thing)
-        self._set(thing, replace(instance, world=matrix), f"move {instance.name or f'object {number}'}")
+        self._set(thing, replace(instance, world=matrix, moving=True), f"move {instance.name or f'object {number}'}")
 
     def set_camera(self, number: int, camera: Camera) -> None:
         """Puts `camera` in the place of `scene.cameras[number]`. Raises IndexError where there is none."""
@@ -297,5 +297,5 @@ def same(one: Any, other: Any) -> bool:
     if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
         return np.array_equal(one, other)
     if is_dataclass(one) and type(one) is type(other):
-        return all(same(getattr(one, part.name), getattr(other, part.name)) for part in fields(one))
+        return all(same(getattr(one, part.name), getattr(other, part.name)) for part in fields(one) if part.compare)
     return bool(one == other)
