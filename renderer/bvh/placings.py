@@ -13,7 +13,7 @@ number of its first light (bits). Five times four floats, as devices like them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from engine import Tensor, where
 from renderer.bvh.intersect import inverse_of

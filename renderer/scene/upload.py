@@ -22,7 +22,7 @@ import numpy as np
 
 from engine import Tensor, events
 from renderer.bvh.rows import bits
-from renderer.bvh.traverse import DeviceBVH, Form, Tree, placings_of
+from renderer.bvh.traverse import DeviceBVH, Form, Tree
 from renderer.sampling.alias import alias_table
 from renderer.scene.light_tables import lights_beyond
 from renderer.scene.model import Scene, SceneError, Texture, TriangleSoup
