@@ -3,7 +3,9 @@
 An accessor is a strided, typed window on bytes that somebody else wrote, with an optional list of exceptions (sparse)
 laid over it; without a view the window looks on zeros.  All sizes are checked with Python's unbounded integers against
 the bytes that are there before anything is allocated, so a count of 2**60 is a message and not a crash.  The result is
-always an array of its own, C-contiguous and read-only, and is kept: primitives that share an accessor share the array.
+always an array of its own, C-contiguous and read-only, and is kept: who asks for the same numbers in the same form gets the
+same array, also through two accessors that say the same. So a mesh that is there a hundred times in other materials is held
+once, and the builder of the BVH sees by the arrays' identity that it is.
 
 Views may be packed by meshoptimizer (`compression`); they are unpacked once, and all else is as with plain ones.
 
@@ -17,10 +19,12 @@ from __future__ import annotations
 import binascii
 import os
 import re
+from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, unquote_to_bytes
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -59,7 +63,15 @@ class AccessorReader:
         self._document, self._diagnostics = document, diagnostics
         self._buffers: dict[int, memoryview | PartError] = {}
         self._unpacked: dict[int, memoryview | PartError] = {}  # buffer views that were compressed
-        self._arrays: dict[int, NDArray[Any]] = {}
+        self._kept: dict[tuple[str, Hashable], NDArray[Any]] = {}  # by form and `key`
+
+    def key(self, index: int) -> Hashable:
+        """What an accessor says, such that accessors of equal keys hold the same numbers; its number where it cannot be read."""
+        try:
+            accessor = self._document.accessors.get(index, "")
+        except PartError:
+            return index
+        return msgspec.structs.astuple(accessor) if accessor.sparse is None else msgspec.json.encode(accessor)
 
     def read(self, index: int, used_at: str) -> NDArray[Any]:
         """The accessor as stored: [count, components] of its component type; matrices are flattened column by column.
@@ -67,12 +79,7 @@ class AccessorReader:
         `used_at` is the JSON path that holds the index.
         """
         accessor = self._document.accessors.get(index, used_at)
-        found = self._arrays.get(index)
-        if found is None:
-            found = self._read(accessor, f"accessors[{index}]")
-            found.flags.writeable = False
-            self._arrays[index] = found
-        return found
+        return self._once("stored", index, lambda: self._read(accessor, f"accessors[{index}]"))
 
     def read_floats(self, index: int, used_at: str, kind: str) -> Float32s:
         """The accessor, which must be of type `kind` ("VEC3" and so on), as float32[count, components].
@@ -82,7 +89,7 @@ class AccessorReader:
         accessor = self._document.accessors.get(index, used_at)
         if accessor.type != kind:
             raise PartError(used_at, f"accessor {index} is {accessor.type} where {kind} is needed")
-        return as_floats(self.read(index, used_at), accessor.normalized)
+        return self._once("floats", index, lambda: as_floats(self.read(index, used_at), accessor.normalized))
 
     def read_indices(self, index: int, used_at: str) -> NDArray[np.uint32]:
         """An accessor of vertex indices, as uint32[count]."""
@@ -90,12 +97,22 @@ class AccessorReader:
         if accessor.type != "SCALAR" or accessor.component_type not in (5121, 5123, 5125) or accessor.normalized:
             kind = f"{accessor.type} of component type {accessor.component_type}"
             raise PartError(used_at, f"accessor {index} is {kind}; indices are unsigned SCALARs (5121, 5123 or 5125)")
-        return self.read(index, used_at)[:, 0].astype(np.uint32)
+        return self._once("indices", index, lambda: self.read(index, used_at)[:, 0].astype(np.uint32, copy=False))
 
     def is_backed(self, index: int, used_at: str) -> bool:
         """Whether bytes of the file stand behind the accessor: one without view and sparse values is all zeros."""
         accessor = self._document.accessors.get(index, used_at)
         return accessor.buffer_view is not None or accessor.sparse is not None
+
+    def _once(self, form: str, index: int, make: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        """The numbers of an accessor in this form, made where they were not yet."""
+        key = (form, self.key(index))
+        found = self._kept.get(key)
+        if found is None:
+            found = make()
+            found.flags.writeable = False
+            self._kept[key] = found
+        return found
 
     def _read(self, accessor: Accessor, path: str) -> NDArray[Any]:
         if accessor.count < 1:

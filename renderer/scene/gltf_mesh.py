@@ -5,22 +5,26 @@ that moves its vertices to where its joints stand, triangles out of strips and f
 tangents derived where a normal map has none. So the model needs to know neither morphs nor skins to show a file as it rests; a mesh
 that is placed with other weights or another skin becomes another mesh.
 
+What has been made of the same numbers in the same way is made once (`MeshReader._once`): files place a sphere a hundred times by as
+many meshes that differ in their material alone, and those get the same array objects, by which the BVH knows them for one.
+
 Whatever can be done without (normals, tangents, colours, one target) is left out with a warning; a primitive without usable positions
 or indices is a `PartError`. Format: Khronos glTF 2.0 specification, section 3.7; KHR_materials_variants, KHR_draco_mesh_compression.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from renderer.scene.accessors import COMPONENT_TYPES, AccessorReader, as_floats
+from renderer.scene.accessors import AccessorReader
 from renderer.scene.compression import DRACO, DracoMesh, DracoPrimitive, unpack_draco
+from renderer.scene.gltf_attributes import Attributes
 from renderer.scene.gltf_json import Diagnostics, Document, PartError, Primitive, decode_part
 from renderer.scene.model import Float32s, Float64s, Geometry, Material, Mesh
 
@@ -30,6 +34,8 @@ NORMAL_TOLERANCE = 2e-2  # of a vector's length: those stored as bytes are off b
 VARIANTS = "KHR_materials_variants"
 MOST_SETS = 8  # of texture coordinates
 TANGENT_SLOTS = ("normal_texture", "clearcoat.normal_texture", "anisotropy.texture")  # what is given relative to the tangent
+
+V = TypeVar("V")
 
 
 class _Mapping(msgspec.Struct):
@@ -69,6 +75,7 @@ class MeshReader:
         self._default_material: int | None = None
         self._packed: dict[int, DracoMesh | PartError] = {}  # by buffer view
         self._slots: dict[int, dict[str, int]] = {}  # of materials, by number
+        self._kept: dict[Hashable, Any] = {}  # shapes, triangles, attributes, by what they were made of
 
     def mesh(self, number: int, pose: Pose = REST) -> Mesh:
         """A mesh with the primitives that can be drawn."""
@@ -103,24 +110,53 @@ class MeshReader:
             raise PartError(f"{path}.mode", f"{MODES[primitive.mode]} are not drawn")
         if "POSITION" not in primitive.attributes:
             raise PartError(f"{path}.attributes", "there is no POSITION")
-        source = _Attributes(primitive, path, self._reader, self._document, self._draco(primitive, path))
+        source = Attributes(primitive, path, self._reader, self._document, self._draco(primitive, path))
+        material, variants = self._material(primitive.material, f"{path}.material"), self._mappings(primitive, path)
+        textures = self._textures(material, *variants.values())
+        along = next((textures[slot] for slot in TANGENT_SLOTS if slot in textures), None)
+        joints = None if pose.joints is None else pose.joints.tobytes()
+        key = (source.key(), along, pose.weights if primitive.targets else (), joints)
+        made = self._once(key, lambda: self._shape(source, pose, along))
+        if made is None:
+            return None
+        for slot, texcoord in textures.items():
+            if texcoord >= len(made.texcoords):
+                missing = f"there is no TEXCOORD_{texcoord}, which the {slot} of its material uses"
+                self._diagnostics.warning(f"{path}.attributes", f"{missing}; it is not drawn here")
+        return replace(made, material=material, variants=variants)
+
+    def _once(self, key: Hashable, make: Callable[[], V]) -> V:
+        """What is made of the numbers that `key` names, made once; others have it too, so its arrays are for reading only."""
+        if key not in self._kept:
+            made = self._kept[key] = make()
+            g = made if isinstance(made, Geometry) else None
+            for array in (made, *((g.positions, g.indices, g.normals, g.tangents, g.colours, *g.texcoords) if g is not None else ())):
+                if isinstance(array, np.ndarray):
+                    array.flags.writeable = False
+        found: V = self._kept[key]
+        return found
+
+    def _shape(self, source: Attributes, pose: Pose, along: int | None) -> Geometry | None:
+        """A primitive's triangles without its material, None if none is finite; `along`: the set of texture coordinates that tangents
+        have to follow, None where none are needed."""
+        primitive, path = source.primitive, source.primitive_path
         positions = source.floats("POSITION", ("VEC3",))
         vertices = len(positions)
-        indices = self._indices(primitive, vertices, path, source.packed)
+        triangles = ("triangles", source.order(), primitive.mode, vertices)
+        indices = self._once(triangles, lambda: self._indices(primitive, vertices, path, source.packed))
         if not len(indices):
             raise PartError(path, "there is no triangle")
         geometry = Geometry(
             positions,
             indices,
-            self._normals(source, vertices),
-            self._material(primitive.material, f"{path}.material"),
+            self._attribute("NORMAL", source, vertices, self._normals),
+            0,
             None,
             self._texcoords(source, vertices),
-            self._colours(source, vertices),
-            self._mappings(primitive, path),
+            self._attribute("COLOR_0", source, vertices, self._colours),
         )
         if geometry.normals is not None:
-            geometry = replace(geometry, tangents=self._tangents(source, vertices))
+            geometry = replace(geometry, tangents=self._attribute("TANGENT", source, vertices, self._tangents))
         if primitive.targets:
             self._feature("morph targets", f"{path}.targets")
             geometry = self._morphed(geometry, primitive, path, pose.weights)
@@ -129,7 +165,12 @@ class MeshReader:
         kept = self._drop_non_finite(geometry.indices, geometry.positions, f"{path}.attributes.POSITION")
         if not len(kept):
             return None
-        return self._with_tangents(replace(geometry, indices=kept), path)
+        geometry = replace(geometry, indices=kept)
+        if along is None or geometry.tangents is not None or along >= len(geometry.texcoords):
+            return geometry
+        from renderer.scene.tangents import with_tangents
+
+        return with_tangents(geometry, along)
 
     def _draco(self, primitive: Primitive, path: str) -> DracoMesh | None:
         """The Draco mesh of a primitive, None where it has none or all of its numbers are there in plain too."""
@@ -184,7 +225,15 @@ class MeshReader:
         self._diagnostics.warning(path, f"{bad} positions are not finite; {dropped} triangles are dropped")
         return indices[kept]
 
-    def _read(self, source: _Attributes, name: str, kinds: Sequence[str], vertices: int, instead: str) -> Float32s | None:
+    def _attribute(
+        self, name: str, source: Attributes, vertices: int, make: Callable[[Attributes, int], Float32s | None]
+    ) -> Float32s | None:
+        """An attribute as `make` makes it, the same array for primitives that have the same numbers."""
+        if name not in source.primitive.attributes:
+            return None
+        return self._once((name, source.key(name), vertices), lambda: make(source, vertices))
+
+    def _read(self, source: Attributes, name: str, kinds: Sequence[str], vertices: int, instead: str) -> Float32s | None:
         """An attribute float32[vertices, components]; None where it is absent or (with a warning) cannot be used."""
         if name not in source.primitive.attributes:
             return None
@@ -198,7 +247,7 @@ class MeshReader:
             return None
         return values
 
-    def _normals(self, source: _Attributes, vertices: int) -> Float32s | None:
+    def _normals(self, source: Attributes, vertices: int) -> Float32s | None:
         """Unit normals float32[n, 3], zero where there is none; None where the geometry is to be flat."""
         normals = self._read(source, "NORMAL", ("VEC3",), vertices, ": flat shading instead")
         if normals is None:
@@ -212,7 +261,7 @@ class MeshReader:
         )
         return _normalised(normals)
 
-    def _tangents(self, source: _Attributes, vertices: int) -> Float32s | None:
+    def _tangents(self, source: Attributes, vertices: int) -> Float32s | None:
         """Tangents float32[n, 4], their directions of unit length, their sides 1 or -1."""
         tangents = self._read(source, "TANGENT", ("VEC4",), vertices, "")
         if tangents is None:
@@ -227,7 +276,7 @@ class MeshReader:
         side = np.where(tangents[:, 3:] < 0.0, np.float32(-1.0), np.float32(1.0))
         return np.concatenate([_normalised(direction), side], 1)
 
-    def _texcoords(self, source: _Attributes, vertices: int) -> tuple[Float32s, ...]:
+    def _texcoords(self, source: Attributes, vertices: int) -> tuple[Float32s, ...]:
         """The sets of texture coordinates, up to the first that is not there."""
         sets: list[Float32s] = []
         while len(sets) < MOST_SETS:
@@ -237,7 +286,7 @@ class MeshReader:
             sets.append(values)
         return tuple(sets)
 
-    def _colours(self, source: _Attributes, vertices: int) -> Float32s | None:
+    def _colours(self, source: Attributes, vertices: int) -> Float32s | None:
         """Vertex colours float32[n, 4] within [0, 1], opaque where the file gives three channels."""
         values = self._read(source, "COLOR_0", ("VEC3", "VEC4"), vertices, "")
         if values is None:
@@ -296,7 +345,7 @@ class MeshReader:
             colours=moved("COLOR_0", geometry.colours),
         )
 
-    def _skinned(self, geometry: Geometry, source: _Attributes, matrices: Float64s) -> Geometry:
+    def _skinned(self, geometry: Geometry, source: Attributes, matrices: Float64s) -> Geometry:
         """With each vertex moved by its joints; as it was, with a warning, where what binds it cannot be read."""
         try:
             blend = self._bound(source, len(geometry.positions), matrices)
@@ -314,7 +363,7 @@ class MeshReader:
             tangents = np.concatenate([turned, tangents[:, 3:]], 1)
         return replace(geometry, positions=positions.astype(np.float32), normals=normals, tangents=tangents)
 
-    def _bound(self, source: _Attributes, vertices: int, matrices: Float64s) -> Float64s:
+    def _bound(self, source: Attributes, vertices: int, matrices: Float64s) -> Float64s:
         """The blend of matrices for each vertex, float64[n, 3, 4]. Raises `PartError`."""
         blend, total, number = np.zeros((vertices, 3, 4)), np.zeros(vertices), 0
         while f"JOINTS_{number}" in source.primitive.attributes and f"WEIGHTS_{number}" in source.primitive.attributes:
@@ -334,31 +383,16 @@ class MeshReader:
             raise PartError(source.path("WEIGHTS_0"), "vertices of a mesh with a skin have no weights")
         return blend / total[:, None, None]
 
-    def _with_tangents(self, geometry: Geometry, path: str) -> Geometry:
-        """With tangents, where a material of the geometry needs them and its texture has coordinates here."""
-        refs = {}
-        for number in (geometry.material, *geometry.variants.values()):
-            refs.update(self._textures(number))
-        for slot, texcoord in refs.items():
-            if texcoord >= len(geometry.texcoords):
-                missing = f"there is no TEXCOORD_{texcoord}, which the {slot} of its material uses"
-                self._diagnostics.warning(f"{path}.attributes", f"{missing}; it is not drawn here")
-        needing = [slot for slot in TANGENT_SLOTS if slot in refs]
-        if not needing or geometry.tangents is not None or refs[needing[0]] >= len(geometry.texcoords):
-            return geometry
-        from renderer.scene.tangents import with_tangents
-
-        return with_tangents(geometry, refs[needing[0]])
-
-    def _textures(self, number: int) -> dict[str, int]:
-        """The slots of a material that have a texture, or need tangents without one, and the set of coordinates of each."""
-        found = self._slots.get(number)
-        if found is None:
-            material = self._materials[number]
-            found = {slot: ref.texcoord for slot, ref in material.textures()}
-            if material.anisotropy.strength > 0.0:
-                found.setdefault("anisotropy.texture", 0)
-            self._slots[number] = found
+    def _textures(self, *numbers: int) -> dict[str, int]:
+        """The slots of materials that have a texture, or need tangents without one, and the set of coordinates of each."""
+        found: dict[str, int] = {}
+        for number in numbers:
+            if number not in self._slots:
+                material = self._materials[number]
+                self._slots[number] = {slot: ref.texcoord for slot, ref in material.textures()}
+                if material.anisotropy.strength > 0.0:
+                    self._slots[number].setdefault("anisotropy.texture", 0)
+            found |= self._slots[number]
         return found
 
     def _mappings(self, primitive: Primitive, path: str) -> dict[int, int]:
@@ -393,53 +427,6 @@ class MeshReader:
             self._default_material = len(self._materials)
             self._materials.append(Material(name="default"))
         return self._default_material
-
-
-class _Attributes:
-    """The attributes of one primitive, from its accessors or from its Draco mesh."""
-
-    def __init__(
-        self, primitive: Primitive, path: str, reader: AccessorReader, document: Document, packed: DracoMesh | None
-    ) -> None:
-        self.primitive, self.packed = primitive, packed
-        self._path, self._reader, self._document = path, reader, document
-        self._ids: dict[str, int] = {}
-        if packed is not None:
-            self._ids = decode_part(primitive.extensions[DRACO], DracoPrimitive, path).attributes
-
-    def path(self, name: str) -> str:
-        return f"{self._path}.attributes.{name}"
-
-    def floats(self, name: str, kinds: Sequence[str]) -> Float32s:
-        """An attribute of one of these types as float32[count, components]. Raises `PartError`."""
-        index, path = self.primitive.attributes[name], self.path(name)
-        accessor = self._document.accessors.get(index, path)
-        kind = accessor.type if accessor.type in kinds else kinds[0]
-        if name not in self._ids:
-            return self._reader.read_floats(index, path, kind)
-        stored = self._unpacked(name, accessor.count)
-        if accessor.type != kind or stored.shape[1] != int(kind[-1]):
-            raise PartError(path, f"accessor {index} is {accessor.type} of {stored.shape[1]} components where {kind} is needed")
-        return np.ascontiguousarray(as_floats(stored.astype(COMPONENT_TYPES[accessor.component_type]), accessor.normalized))
-
-    def integers(self, name: str) -> NDArray[np.int64]:
-        """An attribute of unsigned integers as int64[count, components]. Raises `PartError`."""
-        index, path = self.primitive.attributes[name], self.path(name)
-        accessor = self._document.accessors.get(index, path)
-        if accessor.component_type not in (5121, 5123) or accessor.normalized:
-            raise PartError(path, f"accessor {index} is of component type {accessor.component_type}; 5121 or 5123 is needed")
-        stored: NDArray[Any] = self._unpacked(name, accessor.count) if name in self._ids else self._reader.read(index, path)
-        return stored.astype(np.int64)
-
-    def _unpacked(self, name: str, count: int) -> NDArray[Any]:
-        assert self.packed is not None
-        found = self.packed.attributes.get(self._ids[name])
-        where = f"{self._path}.extensions.{DRACO}.attributes.{name}"
-        if found is None:
-            raise PartError(where, f"the packed data has no attribute {self._ids[name]}")
-        if len(found) != count:
-            raise PartError(where, f"the packed data has {len(found)} values, the accessor says {count}")
-        return found
 
 
 def assemble_triangles(order: NDArray[np.uint32], mode: int) -> NDArray[np.uint32]:

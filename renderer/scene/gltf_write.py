@@ -107,13 +107,14 @@ def encode(scene: Scene) -> bytes:
 
 
 class _Buffer:
-    """The binary chunk, its views and accessors; equal arrays are put there once."""
+    """The binary chunk, its views and accessors; equal arrays are put there once, and one that is met again is not looked at again."""
 
     def __init__(self) -> None:
         self.data = bytearray()
         self.views: list[Json] = []
         self.accessors: list[Json] = []
         self._known: dict[tuple[str, bytes], int] = {}
+        self._same: dict[tuple[str, int, int], int] = {}  # by use, by which array, and for how many vertices
 
     def store(self, data: bytes, target: int | None = None) -> int:
         """Puts bytes at the end; the number of their view."""
@@ -133,18 +134,26 @@ class _Buffer:
 
     def vectors(self, use: str, vectors: Float32s, target: int | None = ARRAY_BUFFER) -> int:
         """An accessor of float32[n, 2..4]; glTF wants the limits of positions, and no value that is not finite."""
+        same = (use, id(vectors), len(vectors))
+        if same in self._same:
+            return self._same[same]
         finite = np.where(np.isfinite(vectors), vectors, np.float32(0.0))
         accessor: Json = {"componentType": FLOAT, "type": VECTORS[vectors.shape[1]]}
         if use == "POSITION":
             accessor |= {"min": finite.min(0).tolist(), "max": finite.max(0).tolist()}
-        return self.add(use, finite, target, accessor)
+        self._same[same] = self.add(use, finite, target, accessor)
+        return self._same[same]
 
     def indices(self, indices: NDArray[np.uint32], vertices: int) -> int:
         """An accessor of vertex numbers, of 16 bits where they suffice (the highest number is not allowed)."""
+        same = ("indices", id(indices), vertices)
+        if same in self._same:
+            return self._same[same]
         short = vertices <= 0xFFFF
         narrow = indices.reshape(-1).astype(np.uint16 if short else np.uint32)
         accessor = {"componentType": UNSIGNED_SHORT if short else UNSIGNED_INT, "type": "SCALAR"}
-        return self.add(f"indices {narrow.itemsize}", narrow, ELEMENT_ARRAY_BUFFER, accessor)
+        self._same[same] = self.add(f"indices {narrow.itemsize}", narrow, ELEMENT_ARRAY_BUFFER, accessor)
+        return self._same[same]
 
 
 def _primitive(geometry: Geometry, buffer: _Buffer) -> Json:
