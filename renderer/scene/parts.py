@@ -8,9 +8,9 @@ upon each other are faster to trace. Most scenes are nothing but the world's par
 Meshes are the same part where they have the same arrays, even where their materials differ: files refer to the same accessors again and
 again. A part of one geometry takes its material from its placing then.
 
-Sharing has its price for every ray, so a scene is shared where it halves what is held, and holds much: at most twice what is different
-is then ever in memory. Things of few triangles are not worth a placing, and those that are placed as good as flat have no way back from
-the world to the part: both go to the world's part.
+Sharing has its price for every ray (a fifth of a frame where it saves half of the triangles, nothing where it saves nearly all), so a
+scene is shared where that saves three quarters of what would be held, or very much. Things of few triangles are not worth a placing, and
+those that are placed as good as flat have no way back from the world to the part: both go to the world's part.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from renderer.scene.model import Geometry, Scene
 from renderer.scene.soup import Float32s, Float64s, Placed, TriangleSoup, flattened, joined, transform
 
 SHARED = 65_536  # triangles drawn, from which a scene may be shared
+MUCH = 1_048_576  # triangles saved, that are worth it whatever is drawn
 FEWEST = 16  # triangles of a mesh that is worth placings
 MOST_PARTS = 4096  # a tree each
 MOVABLE = 16_384  # triangles drawn, from which what moves is a part: less is built again in no time
@@ -175,14 +176,20 @@ def parts_of(scene: Scene, *, shared: bool = True) -> Parts:
     rest, groups = _divided(scene, uses) if shared else (uses, [])
     world = flattened(place for use in rest for place in use.placed())
     if not groups:
-        return Parts(world, np.array([0, len(world)]), np.zeros((1, 3)), np.zeros((1, 3)), None)
+        return _alone(world)
     parts = [_part(group) for group in groups]
-    if len(world) or not any(len(part.soup) for part in parts):
-        none = np.full(1, -1, np.int32)
-        parts.insert(0, _Part(world, none, none, np.eye(4)[None], none))
-    else:  # what was dropped of it is still to be told
-        parts[0] = parts[0]._replace(soup=_with_dropped(parts[0].soup, world.degenerate, world.non_finite))
-    return _gathered(parts)
+    none = np.full(1, -1, np.int32)
+    parts.insert(0, _Part(world, none, none, np.eye(4)[None], none))
+    dropped: dict[str, Any] = {name: sum(getattr(part.soup, name) for part in parts) for name in ("degenerate", "non_finite")}
+    there = [part for part in parts if len(part.soup)]
+    if not there:
+        return replace(_alone(world), soup=replace(world, **dropped))
+    return _gathered(there, dropped)
+
+
+def _alone(world: TriangleSoup) -> Parts:
+    """A scene that is one part, and stands where it is."""
+    return Parts(world, np.array([0, len(world)]), np.zeros((1, 3)), np.zeros((1, 3)), None)
 
 
 def movable(scene: Scene) -> bool:
@@ -215,7 +222,8 @@ def _divided(scene: Scene, uses: list[_Use]) -> tuple[list[_Use], list[list[_Use
     counts = {key: sum(int(upright.sum()) for _, upright in members) for key, members in several.items()}
     saved = {k: (counts[k] - 1) * members[0][0].triangles for k, members in several.items() if members[0][0].triangles >= FEWEST}
     best = sorted((k for k in saved if saved[k] > 0), key=lambda k: -saved[k])[:MOST_PARTS]
-    sharing = set(best) if drawn >= SHARED and 2 * sum(saved[k] for k in best) >= drawn else set()
+    spared = sum(saved[k] for k in best)
+    sharing = set(best) if drawn >= SHARED and (4 * spared >= 3 * drawn or spared >= MUCH) else set()
     for key, members in several.items():
         for use, upright in members:
             mine = upright & (moving[use.ids] | (key in sharing))
@@ -254,10 +262,8 @@ def _with_dropped(soup: TriangleSoup, degenerate: int, non_finite: int) -> Trian
     return replace(soup, degenerate=soup.degenerate + degenerate, non_finite=soup.non_finite + non_finite)
 
 
-def _gathered(parts: list[_Part]) -> Parts:
-    """Parts about their middles, those without a triangle left out."""
-    dropped = [sum(getattr(part.soup, name) for part in parts) for name in ("degenerate", "non_finite")]
-    parts = [part for part in parts if len(part.soup)]
+def _gathered(parts: list[_Part], dropped: dict[str, Any]) -> Parts:
+    """Parts with triangles, about their middles; `dropped`: how many triangles of the scene were."""
     soups, middles, halves, worlds = [], [], [], []
     for part in parts:
         corners = part.soup.positions.astype(np.float64)
@@ -274,7 +280,7 @@ def _gathered(parts: list[_Part]) -> Parts:
         np.concatenate([part.copies for part in parts]),
         np.concatenate([part.materials for part in parts]),
     )
-    soup = replace(joined(soups), degenerate=dropped[0], non_finite=dropped[1])
+    soup = replace(joined(soups), **dropped)
     first = np.cumsum([0, *(len(part.soup) for part in parts)])
     return Parts(soup, first, np.array(middles), np.array(halves), placings)
 
