@@ -8,6 +8,8 @@
 // edges instead of six and six. The corners come first; their fourth components are the number of the first triangle, of the second
 // (bits), and whether the next pair belongs to the same leaf. Then the unit normal of the first triangle, and, unless all pairs are flat,
 // of the second. A triangle without a partner has NaN for s, which covers nothing.
+//
+// SIDES: what rays meet of triangles. 0: both sides; 1: the front; 2: of a pair both where the fourth component of s is not 0, else the front.
 
 #define PAIR_TEXELS (FLAT == 1 ? 5 : 6)
 
@@ -104,6 +106,14 @@ Shear shearOf(Ray ray)
         x = vec3(1.0, 0.0, d.x * scale);
         y = vec3(0.0, 1.0, d.y * scale);
     }
+#if SIDES
+    if (dot(cross(x, y), d) > 0.0)  // so that fronts go round the origin to the left
+    {
+        vec3 other = x;
+        x = y;
+        y = other;
+    }
+#endif
     return Shear(x, y, vec2(dot(ray.origin, x), dot(ray.origin, y)));
 }
 
@@ -124,6 +134,7 @@ struct Pair
     vec3 p, q, r, s;
     ivec2 triangle;
     bool last;       // of its leaf
+    bool both;       // sides can be met
     vec3 normal0, normal1;
 };
 
@@ -137,7 +148,7 @@ Pair pairAt(int number)
 #else
     vec3 normal1 = texelFetch(pairs, i + 5).xyz;
 #endif
-    return Pair(p.xyz, q.xyz, r.xyz, s.xyz, floatBitsToInt(vec2(p.w, q.w)), r.w == 0.0, normal0, normal1);
+    return Pair(p.xyz, q.xyz, r.xyz, s.xyz, floatBitsToInt(vec2(p.w, q.w)), r.w == 0.0, s.w > 0.0, normal0, normal1);
 }
 
 // Whether the ray goes through the first, through the second triangle of a pair.
@@ -146,7 +157,16 @@ bvec2 covers(Pair pair, Shear shear)
     vec2 p = sheared(pair.p, shear), q = sheared(pair.q, shear), r = sheared(pair.r, shear), s = sheared(pair.s, shear);
     bvec2 pq = sides(p, q), qr = sides(q, r), rp = sides(r, p), rs = sides(r, s), sp = sides(s, p);
     bvec2 pr = rp.yx;
-    return bvec2((pq.x && qr.x && rp.x) || (pq.y && qr.y && rp.y), (pr.x && rs.x && sp.x) || (pr.y && rs.y && sp.y));
+    bvec2 front = bvec2(pq.x && qr.x && rp.x, pr.x && rs.x && sp.x);
+#if SIDES == 1
+    return front;
+#else
+    bvec2 back = bvec2(pq.y && qr.y && rp.y, pr.y && rs.y && sp.y);
+#if SIDES == 2
+    if (!pair.both) return front;
+#endif
+    return bvec2(front.x || back.x, front.y || back.y);
+#endif
 }
 
 float distanceTo(vec3 point, vec3 normal, Ray ray) { return dot(point - ray.origin, normal) / dot(normal, ray.direction); }

@@ -56,6 +56,7 @@ def defines_of(scene: SceneData) -> dict[str, int]:
     return {
         "STACK": scene.bvh.stack,
         "FLAT": int(scene.bvh.flat),
+        "SIDES": ("both", "front", "mixed").index(scene.bvh.sides),
         "LIGHTS": int(scene.lights is not None),
         "FEW_LIGHTS": int(scene.lights is not None and scene.lights.few),
         "SKY": int(scene.sky is not None),

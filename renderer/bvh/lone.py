@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from engine import LocalArray, Tensor, cond, local_array, where, while_loop
-from renderer.bvh.intersect import NOTHING, Hit, Pair, Plane, approached, covered_pair, distance_to, entered, inverse_of, plane_of
+from renderer.bvh.intersect import NOTHING, Hit, Pair, Plane, Sides, approached, covered_pair, distance_to, entered, inverse_of, plane_of
 from renderer.bvh.placings import Placings
 from renderer.bvh.rows import DONE, ROOT
 from renderer.vec import Ray, Vec3
@@ -41,6 +41,7 @@ class LoneBVH:
     box: Any  # float32[2, 3]: all boxes lie within, in the world
     stack: int = field(metadata={"static": True})
     flat: bool = field(metadata={"static": True})  # pairs lie in one plane
+    sides: Sides = field(metadata={"static": True})
     top: LoneTop | None = None
     form: ClassVar[Literal["lone"]] = "lone"
 
@@ -71,7 +72,7 @@ class LoneBVH:
 
     def _nearest(self, root: Any, ray: Ray, t_max: Any) -> tuple[Tensor, Tensor]:
         """The nearest hit below a node."""
-        plane = plane_of(ray)
+        plane = plane_of(ray, self.sides)
 
         def leaf(number: Tensor, t: Tensor, slot: Tensor) -> Any:
             pair, numbers, last = self._pair(-1 - number)
@@ -97,7 +98,7 @@ class LoneBVH:
 
     def _meets(self, root: Any, ray: Ray, t_max: Any) -> Tensor:
         """Whether anything is hit below a node."""
-        plane = plane_of(ray)
+        plane = plane_of(ray, self.sides)
 
         def leaf(number: Tensor) -> Any:
             pair, _, last = self._pair(-1 - number)
@@ -109,11 +110,11 @@ class LoneBVH:
         """A pair, the numbers of its triangles, and whether it is the last of its leaf."""
         row = [self.pairs[number, k] for k in range(20 if self.flat else 24)]
         p, q, r, s, first, second = (Vec3(*row[k : k + 3]) for k in (0, 4, 8, 12, 16, 16 if self.flat else 20))
-        return Pair(p, q, r, s, first, second), (row[3].bitcast("int32"), row[7].bitcast("int32")), row[11] == 0
+        return Pair(p, q, r, s, first, second, row[15] if self.sides == "mixed" else None), (row[3].bitcast("int32"), row[7].bitcast("int32")), row[11] == 0
 
     def _nearer(self, plane: Plane, pair: Pair, numbers: tuple[Tensor, Tensor], t: Tensor, slot: Tensor) -> tuple[Tensor, Tensor]:
         """The nearer one of what is known and what the ray hits of a pair."""
-        first, second = covered_pair(plane, pair)
+        first, second = covered_pair(plane, pair, self.sides)
         one = distance_to(plane.ray, pair.p, pair.first)
         if self.flat:
             nearer = (first | second) & (one > 0) & (one < t)
@@ -126,7 +127,7 @@ class LoneBVH:
 
     def _blocks(self, plane: Plane, pair: Pair, reach: Any) -> Tensor:
         """Whether the ray hits anything of a pair before `reach`."""
-        first, second = covered_pair(plane, pair)
+        first, second = covered_pair(plane, pair, self.sides)
         one = distance_to(plane.ray, pair.p, pair.first)
         if self.flat:
             blocks: Tensor = (first | second) & (one > 0) & (one < reach)

@@ -34,8 +34,10 @@ class _Test(NamedTuple):
     t: Tensor
 
 
-def _triangle(plane: Plane, v0: Vec3, v1: Vec3, v2: Vec3) -> _Test:
-    """Each lane's ray against one triangle."""
+def _triangle(bvh: DeviceBVH, plane: Plane, leaf: Tensor, i: Any) -> _Test:
+    """Each lane's ray against triangle i of a leaf (one for the whole group)."""
+    floats = [bvh.leaf[leaf, k, i] for k in range(9)]
+    v0, v1, v2 = (Vec3(*floats[k : k + 3]) for k in (0, 3, 6))
 
     def project(v: Vec3) -> Point:
         return Point(dot(v, plane.x), dot(v, plane.y))
@@ -44,19 +46,15 @@ def _triangle(plane: Plane, v0: Vec3, v1: Vec3, v2: Vec3) -> _Test:
     a, b, c = v0 - origin, v1 - origin, v2 - origin
     n = cross(v2 - v0, v0 - v1)  # not from a, b, c: it is one for the group, and does not depend on how far away the ray is
     t = dot(a, n) / dot(n, direction)
-    return _Test(covered(project(a), project(b), project(c)) & (t > 0), t)
-
-
-def _leaf_triangle(bvh: DeviceBVH, leaf: Tensor, i: Any) -> tuple[Vec3, Vec3, Vec3]:
-    """Vertices of triangle i of a leaf (one for the whole group)."""
-    c = [bvh.leaf[leaf, k, i] for k in range(9)]
-    return Vec3(*c[0:3]), Vec3(*c[3:6]), Vec3(*c[6:9])
+    mark = bvh.leaf[leaf, 9, i] if bvh.sides == "mixed" else None
+    return _Test(covered(project(a), project(b), project(c), bvh.sides, mark) & (t > 0), t)
 
 
 def _leaf_pair(bvh: DeviceBVH, leaf: Tensor, i: Any) -> Pair:
     """Pair i of a leaf (one for the whole group)."""
     c = [bvh.leaf[leaf, i, k] for k in range(18)]
-    return Pair(*(Vec3(*c[k : k + 3]) for k in range(0, 18, 3)))
+    p, q, r, s, first, second = (Vec3(*c[k : k + 3]) for k in range(0, 18, 3))
+    return Pair(p, q, r, s, first, second, bvh.leaf[leaf, i, 18] if bvh.sides == "mixed" else None)
 
 
 def _child(bvh: DeviceBVH, node: Tensor, k: Any, inverse: Vec3, shifted: Vec3, t: Tensor) -> tuple[Tensor, Tensor]:
@@ -71,7 +69,7 @@ def _closest_pair(bvh: DeviceBVH, plane: Plane, leaf: Tensor, t: Tensor, slot: T
 
     def test(i: Tensor, t: Tensor, slot: Tensor) -> Any:
         pair = _leaf_pair(bvh, leaf, i)
-        first, second = covered_pair(plane, pair)
+        first, second = covered_pair(plane, pair, bvh.sides)
 
         def nearest() -> tuple[Tensor, Tensor]:
             here = leaf * bvh.leaf_size + i * 2
@@ -101,7 +99,7 @@ def closest_packet(bvh: DeviceBVH, ray: Ray, t_max: Any) -> Hit:
     """
     inverse = inverse_of(ray.direction)
     shifted = ray.origin * inverse
-    plane = plane_of(ray)
+    plane = plane_of(ray, bvh.sides)
     upwards = [group.count(c > 0) * 2 >= group.count(c == c) for c in ray.direction]
     ahead = where(upwards[0], 1, 0) | where(upwards[1], 2, 0) | where(upwards[2], 4, 0)  # bit k: most rays run up axis k
 
@@ -140,7 +138,7 @@ def any_packet(bvh: DeviceBVH, ray: Ray, t_max: Any) -> Tensor:
     """Whether anything is hit, the group together, in a small tree with pairs in its leaves; it stops when every lane knows."""
     inverse = inverse_of(ray.direction)
     shifted = ray.origin * inverse
-    plane = plane_of(ray)
+    plane = plane_of(ray, bvh.sides)
 
     def running(top: Tensor, nodes: LocalArray, reach: Tensor) -> Tensor:
         return (top >= 0) & group.any(reach > 0)
@@ -162,7 +160,7 @@ def any_packet(bvh: DeviceBVH, ray: Ray, t_max: Any) -> Tensor:
 
             def test(i: Tensor, reach: Tensor) -> Tensor:
                 pair = _leaf_pair(bvh, number, i)
-                first, second = covered_pair(plane, pair)
+                first, second = covered_pair(plane, pair, bvh.sides)
 
                 def met() -> Tensor:
                     one = distance_to(ray, pair.p, pair.first)
@@ -193,7 +191,7 @@ def closest_alike(bvh: DeviceBVH, ray: Ray, t_max: Any) -> Hit:
     """
     inverse = inverse_of(ray.direction)
     shifted = ray.origin * inverse
-    plane = plane_of(ray)
+    plane = plane_of(ray, bvh.sides)
 
     def pop(nodes: LocalArray, nears: LocalArray, top: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
         """The next entry that is not behind every lane's hit."""
@@ -238,7 +236,7 @@ def closest_alike(bvh: DeviceBVH, ray: Ray, t_max: Any) -> Hit:
             number = -1 - node
 
             def test(i: Tensor, t: Tensor, slot: Tensor) -> tuple[Tensor, Tensor]:
-                found = _triangle(plane, *_leaf_triangle(bvh, number, i))
+                found = _triangle(bvh, plane, number, i)
                 nearer = found.valid & (found.t < t)
                 return where(nearer, found.t, t), where(nearer, number * bvh.leaf_size + i, slot)
 

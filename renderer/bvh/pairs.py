@@ -22,7 +22,8 @@ _Corners = NDArray[np.float32]
 
 
 class Pairs(NamedTuple):
-    """`rows`: float32[leaves, 2, 18]; `number`: int32[leaves], pairs; `triangle`: int32[leaves, 2, 2], -1 where there is none.
+    """`rows`: float32[leaves, 2, 18]; `number`: int32[leaves], pairs; `triangle`: int32[leaves, 2, 2], -1 where there is none; `mark`:
+    float32[leaves, 2], 1 where the triangles of a pair have both sides.
 
     flat: the two triangles of every pair lie in one plane, as far as their coordinates can tell.
     """
@@ -30,18 +31,24 @@ class Pairs(NamedTuple):
     rows: NDArray[np.float32]
     number: NDArray[np.int32]
     triangle: NDArray[np.int32]
+    mark: NDArray[np.float32]
     flat: bool
 
 
-def pair_leaves(bvh: WideBVH, triangles: _Corners, flat: bool | None = None) -> Pairs:
+def pair_leaves(bvh: WideBVH, triangles: _Corners, flat: bool | None = None, both: NDArray[np.bool_] | None = None) -> Pairs:
     """The pairs of each leaf of `bvh`, whose leaves have two triangles at most, over `triangles` (float32[n, 3, 3]). `flat`: whether only
-    flat pairs are made (None: where most of them are)."""
+    flat pairs are made (None: where most of them are). `both`: bool[n], which triangles have both sides; then those of a pair have the
+    same, and look the same way. None: all have, whichever way they look."""
     members = bvh.leaf_triangle[:, :LEAF]
     one = triangles[np.maximum(members[:, 0], 0)]
     two = triangles[np.maximum(members[:, -1], 0)]
     full = (members >= 0).all(axis=1) & (members.shape[1] == LEAF)
     corners, shared = _corners(one, two)
     shared &= full
+    if both is not None:
+        s = corners[:, 3]
+        along = [(two[:, k] == s).all(1) & (two[:, (k + 1) % 3] == corners[:, 0]).all(1) for k in range(3)]
+        shared &= np.any(along, axis=0) & (both[members[:, 0]] == both[members[:, -1]])
     even = shared & _is_flat(corners)
     if flat is None:
         alone = 2 * int((full & ~shared).sum()) + int((~full).sum())
@@ -57,7 +64,8 @@ def pair_leaves(bvh: WideBVH, triangles: _Corners, flat: bool | None = None) -> 
     triangle[halves, 1, 0] = members[halves, -1]
     rows[halves, 1] = _rows(_half(two[halves]))
     number = np.where(members[:, 0] < 0, 0, 1 + halves).astype(np.int32)
-    return Pairs(rows, number, triangle, flat)
+    mark = np.where(triangle[:, :, 0] < 0, True, True if both is None else both[triangle[:, :, 0]])
+    return Pairs(rows, number, triangle, mark.astype(np.float32), flat)
 
 
 def _corners(one: _Corners, two: _Corners) -> tuple[_Corners, NDArray[np.bool_]]:

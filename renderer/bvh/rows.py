@@ -8,7 +8,7 @@ Nodes, 16 floats: of each of two children the low corner of its box, the child, 
 is nothing left to visit. The root is in row 1.
 
 Pairs (see `pairs`), 20 floats where all are flat, else 24: the corners p, q, r, s, each with one number more: that of the first triangle,
-of the second, whether another pair of the leaf follows (1.0 or 0.0), nothing; then the unit normal of the first triangle, nothing, and,
+of the second, whether another pair of the leaf follows (1.0 or 0.0), whether they have both sides; then the unit normal of the first triangle, nothing, and,
 unless pairs are flat, that of the second.
 """
 
@@ -63,4 +63,5 @@ def _pairs(pairs: Pairs, count: NDArray[np.int32]) -> NDArray[np.float32]:
     rows[..., :3] = pairs.rows.reshape(leaves, most, 6, 3)
     rows[..., 0:2, 3] = bits(pairs.triangle)
     rows[..., 2, 3] = place + 1 < count[:, None]
+    rows[..., 3, 3] = pairs.mark
     return np.ascontiguousarray(rows[place < count[:, None]][:, : 5 if pairs.flat else 6]).reshape(-1, 20 if pairs.flat else 24)

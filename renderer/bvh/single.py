@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from engine import LocalArray, Tensor, arange, cond, local_array, serial, where, while_loop
-from renderer.bvh.intersect import DONE, NOTHING, Hit, covered, inverse_of
+from renderer.bvh.intersect import DONE, NOTHING, Hit, Sides, covered, inverse_of
 from renderer.vec import Ray, Vec3, cross, dot, greater, lesser
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class _Sheared(NamedTuple):
     origin: Vec3
 
 
-def _shear(ray: Ray) -> _Sheared:
+def _shear(ray: Ray, sides: Sides) -> _Sheared:
     d, o = ray.direction, ray.origin
     ax, ay, az = d.x.abs(), d.y.abs(), d.z.abs()
     x_first, y_first = (ax >= ay) & (ax >= az), ay >= az
@@ -87,9 +87,11 @@ def _shear(ray: Ray) -> _Sheared:
             where(x_first, v.x, where(y_first, v.y, v.z)),
         )
 
-    t = turned(d)
+    t, axes, start = turned(d), turned(Vec3(Tensor(0), Tensor(1), Tensor(2))), turned(o)
+    if sides != "both":  # the other axes change places where the ray runs up the main one
+        t, axes, start = (Vec3(where(t.z > 0, v.y, v.x), where(t.z > 0, v.x, v.y), v.z) for v in (t, axes, start))
     scale = 1.0 / t.z
-    return _Sheared(turned(Vec3(Tensor(0), Tensor(1), Tensor(2))), _across(Vec3(t.x * scale, t.y * scale, scale)), _across(turned(o)))
+    return _Sheared(axes, _across(Vec3(t.x * scale, t.y * scale, scale)), _across(start))
 
 
 def _leaf_tests(bvh: DeviceBVH, leaf: Tensor, ray: _Sheared, t: Tensor) -> tuple[Tensor, Tensor]:
@@ -109,7 +111,8 @@ def _leaf_tests(bvh: DeviceBVH, leaf: Tensor, ray: _Sheared, t: Tensor) -> tuple
     a, b, c = corner(0), corner(3), corner(6)
     u, v, w = weight(b, c), weight(c, a), weight(a, b)
     distance = (u * a.z + v * b.z + w * c.z) * shear.z / (u + v + w)
-    return covered(a, b, c) & (distance > 0) & (distance < t[..., None]), distance
+    mark = bvh.leaf[leaf, 9] if bvh.sides == "mixed" else None
+    return covered(a, b, c, bvh.sides, mark) & (distance > 0) & (distance < t[..., None]), distance
 
 
 def _on_plane(bvh: DeviceBVH, ray: Ray, t: Tensor, slot: Tensor) -> Tensor:
@@ -181,7 +184,7 @@ def _walk(tree: Nodes, root: Any, ray: Ray, known: tuple[Any, ...], leaf_of: Cal
 
 def _nearest(bvh: DeviceBVH, root: Any, ray: Ray, t_max: Any) -> tuple[Tensor, Tensor]:
     """The nearest triangle below a node: the distance (t_max where there is none) and the slot."""
-    sheared = _shear(ray)
+    sheared = _shear(ray, bvh.sides)
 
     def leaf(number: Tensor, t: Tensor, slot: Tensor) -> tuple[Tensor, Tensor]:
         hits, distance = _leaf_tests(bvh, number, sheared, t)
@@ -251,7 +254,7 @@ def any_single(bvh: DeviceBVH, ray: Ray, t_max: Any) -> Tensor:
     """Whether anything is hit, one ray after another."""
 
     def below(root: Any, ray: Ray, t_max: Tensor) -> Tensor:
-        sheared = _shear(ray)
+        sheared = _shear(ray, bvh.sides)
         return _meets(bvh, root, ray, t_max, lambda number: _leaf_tests(bvh, number, sheared, t_max)[0].any(-1))
 
     def trace(ray: Ray, t_max: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from engine import Tensor
-from renderer.bvh.intersect import NOTHING, Hit, approached
+from renderer.bvh.intersect import NOTHING, Hit, Sides, approached
 from renderer.bvh.lone import LoneBVH, LoneTop
 from renderer.bvh.packet import any_packet, closest_alike, closest_packet
 from renderer.bvh.placings import Placings
@@ -47,7 +47,9 @@ class DeviceBVH:
     child: Tensor
     child_count: Tensor  # int32[nodes]
     axis: Tensor  # int32[nodes]: along which a node's children are sorted
-    leaf: Tensor  # "packet": float32[leaves, 2, 18], see `pairs`; "serial": float32[leaves, 9, leaf_size], as `WideBVH` has it
+    # "packet": float32[leaves, 2, 18], see `pairs`; "serial": float32[leaves, 9, leaf_size], as `WideBVH` has it. One more where sides are
+    # mixed: the mark
+    leaf: Tensor
     leaf_count: Tensor  # int32[leaves], of pairs or of triangles
     places: Tensor  # int32[leaves * leaf_size]: the triangle in each place of the leaves, -1 where there is none
     box: Tensor  # float32[2, 3]: all boxes lie within, in the world
@@ -55,6 +57,7 @@ class DeviceBVH:
     leaf_size: int = field(metadata={"static": True})  # places for triangles in a leaf
     stack: int = field(metadata={"static": True})
     flat: bool = field(metadata={"static": True})  # pairs lie in one plane
+    sides: Sides = field(metadata={"static": True})
     form: Literal["packet", "serial"] = field(metadata={"static": True})
     top: Top | None = None  # "serial" only
 
@@ -91,4 +94,4 @@ def placings_of(tree: Tree) -> Placings | None:
     return tree.top.placings if tree.top is not None else None
 
 
-__all__ = ["NOTHING", "DeviceBVH", "Form", "Hit", "LoneBVH", "LoneTop", "Placings", "Top", "Tree", "placings_of"]
+__all__ = ["NOTHING", "DeviceBVH", "Form", "Hit", "LoneBVH", "LoneTop", "Placings", "Sides", "Top", "Tree", "placings_of"]

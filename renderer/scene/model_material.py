@@ -139,6 +139,12 @@ class Material:
         """Whether a surface of this material is a light."""
         return max(self.emissive) > 0.0
 
+    @property
+    def shows_back(self) -> bool:
+        """Whether there is anything to be seen from behind: surfaces that have but a front are not there for what comes from their back.
+        A body has both sides, or nothing that is in it could be seen."""
+        return self.double_sided or self.transmission.factor > 0 or self.diffuse_transmission.factor > 0
+
     def textures(self) -> Iterator[tuple[str, TextureRef]]:
         """The slots that have a texture, by name ("base_color_texture", "clearcoat.texture")."""
         for name in SLOTS:

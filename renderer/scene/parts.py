@@ -15,7 +15,7 @@ those that are placed as good as flat have no way back from the world to the par
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
@@ -145,11 +145,12 @@ class _Use(NamedTuple):
         """Of one placing."""
         return sum(len(geometry.indices) for _, geometry, _ in self.geometries)
 
-    def key(self) -> tuple[Any, ...]:
-        """What equal parts have in common: the arrays, and the materials where a placing cannot say them."""
+    def key(self, backs: Sequence[bool]) -> tuple[Any, ...]:
+        """What equal parts have in common: the arrays, which triangles have two sides (`backs`: of each material), and the materials where
+        a placing cannot say them."""
         arrays = [map(id, (g.positions, g.indices, g.normals, g.tangents, g.colours, *g.texcoords)) for _, g, _ in self.geometries]
         materials = tuple(material for _, _, material in self.geometries)
-        return (*map(tuple, arrays), materials if len(materials) > 1 else ())
+        return (*map(tuple, arrays), materials if len(materials) > 1 else backs[materials[0]])
 
     def only(self, which: NDArray[np.bool_]) -> _Use:
         """Some of its placings."""
@@ -212,12 +213,13 @@ def _divided(scene: Scene, uses: list[_Use]) -> tuple[list[_Use], list[list[_Use
     drawn = sum(use.triangles * len(use.ids) for use in uses)
     if drawn < MOVABLE:
         return uses, []
+    backs = [material.shows_back for material in scene.materials]
     moving = np.array([instance.moving for instance in scene.instances], bool)
     apart: dict[tuple[Any, ...], list[_Use]] = {}
     rest: list[_Use] = []
     several: dict[tuple[Any, ...], list[tuple[_Use, NDArray[np.bool_]]]] = {}
     for use in uses:
-        key, upright = use.key(), _upright(use.worlds)
+        key, upright = use.key(backs), _upright(use.worlds)
         several.setdefault(key, []).append((use, upright))
     counts = {key: sum(int(upright.sum()) for _, upright in members) for key, members in several.items()}
     saved = {k: (counts[k] - 1) * members[0][0].triangles for k, members in several.items() if members[0][0].triangles >= FEWEST}

@@ -23,7 +23,7 @@ from renderer.bvh.pairs import LEAF, pair_leaves
 from renderer.bvh.placings import PLACING_ROW, ROOT_COLUMN, Placings
 from renderer.bvh.rows import ROOT, WIDTH, bits, node_rows, tree_rows
 from renderer.bvh.stored import built
-from renderer.bvh.traverse import DeviceBVH, Form, LoneBVH, LoneTop, Top, Tree
+from renderer.bvh.traverse import DeviceBVH, Form, LoneBVH, LoneTop, Sides, Top, Tree
 from renderer.bvh.wide import WideBVH
 from renderer.scene.parts import Parts, stretches
 from renderer.scene.tables import Tables
@@ -48,11 +48,14 @@ def trees_of(parts: Parts, form: Form, group: int, *, keep: bool) -> list[WideBV
     ]
 
 
-def tree_tables(tables: Tables, parts: Parts, trees: Sequence[WideBVH], form: Form, old: Tree | None) -> Grown:
-    """The tables of the parts' trees, and of one above them if they are placed. `old`: the trees that these are to replace."""
+def tree_tables(
+    tables: Tables, parts: Parts, trees: Sequence[WideBVH], both: NDArray[np.bool_], form: Form, old: Tree | None
+) -> Grown:
+    """The tables of the parts' trees, and of one above them if they are placed. `both`: bool[triangles], which have two sides; `old`: the
+    trees that these are to replace."""
     bvh, roots = joined(trees, parts.first)
     bounds = np.concatenate([_widened(tree) for tree in trees])
-    grown = Grown(_tables_of(tables, parts, bvh, bounds, form, old), parts, roots)
+    grown = Grown(_tables_of(tables, parts, bvh, bounds, both, form, old), parts, roots)
     return grown if parts.placings is None else placed(tables, grown, old)
 
 
@@ -78,20 +81,34 @@ def joined(trees: Sequence[WideBVH], first: NDArray[np.int64]) -> tuple[WideBVH,
     ), nodes[:-1].astype(np.int32)
 
 
-def _tables_of(tables: Tables, parts: Parts, bvh: WideBVH, bounds: NDArray[np.float32], form: Form, old: Tree | None) -> Tree:
+def sides_of(both: NDArray[np.bool_], old: Tree | None) -> Sides:
+    """The sides of triangles; those of the old tree, if it can have these."""
+    if both.any() != both.all() or (old is not None and old.sides == "mixed"):
+        return "mixed"
+    return "both" if both.all() else "front"
+
+
+def _tables_of(
+    tables: Tables, parts: Parts, bvh: WideBVH, bounds: NDArray[np.float32], both: NDArray[np.bool_], form: Form, old: Tree | None
+) -> Tree:
     """The trees of parts on the device."""
+    sides = sides_of(both, old)
     stack = _stack_size(bvh.stack_bound, old.stack if old is not None else 0)
     positions, box = parts.soup.positions, _box(parts)
     if form == "lone":
-        pairs = pair_leaves(bvh, positions, flat=old.flat if old is not None else None)
+        pairs = pair_leaves(bvh, positions, old.flat if old is not None else None, None if sides == "both" else both)
         rows = tree_rows(bvh, bounds, pairs)
-        return LoneBVH(tables.named("nodes", rows.nodes), tables.named("pairs", rows.pairs), box, stack, pairs.flat)
+        return LoneBVH(tables.named("nodes", rows.nodes), tables.named("pairs", rows.pairs), box, stack, pairs.flat, sides)
     if form == "packet":
-        pairs = pair_leaves(bvh, positions, flat=old.flat if old is not None else None)
+        pairs = pair_leaves(bvh, positions, old.flat if old is not None else None, None if sides == "both" else both)
         leaf, count, places, flat = pairs.rows, pairs.number, pairs.triangle.reshape(len(pairs.number), -1), pairs.flat
+        if sides == "mixed":
+            leaf = np.concatenate([leaf, pairs.mark[:, :, None]], axis=2)
     else:
         padding = bvh.leaf_triangle[:, None, :] < 0
         leaf = np.where(padding, np.float32(np.nan), bvh.leaf_vertices)  # NaN covers nothing
+        if sides == "mixed":
+            leaf = np.concatenate([leaf, both[bvh.leaf_triangle].astype(np.float32)[:, None]], axis=1)
         count, places, flat = bvh.leaf_count, bvh.leaf_triangle, False
     held = old.places if isinstance(old, DeviceBVH) else None
     return DeviceBVH(
@@ -107,6 +124,7 @@ def _tables_of(tables: Tables, parts: Parts, bvh: WideBVH, bounds: NDArray[np.fl
         leaf_size=places.shape[1],
         flat=flat,
         stack=stack,
+        sides=sides,
         form=form,
     )
 

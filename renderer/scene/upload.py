@@ -76,11 +76,12 @@ class _Held(NamedTuple):
 @dataclass(frozen=True)
 class Uploaded:
     """The scene on the device, with what the host wants to know of it. `parts`: the triangles as `SceneData.triangle` numbers them, and the
-    placings as the tree does; `roots`: int32[parts], see `tree_tables`."""
+    placings as the tree does; `roots`: int32[parts], see `tree_tables`; `backs`: which materials show their backs."""
 
     data: SceneData
     parts: Parts
     roots: NDArray[np.int32]
+    backs: tuple[bool, ...]
     seconds: dict[str, float]
     bytes: int
     pictures: _Held | None = None
@@ -111,7 +112,8 @@ def upload(
     tables = Tables(group)
     old = like.data if like is not None else None
     most = len(soup) + soup.degenerate  # a mesh that is flat now may be given a thickness
-    grown = tree_tables(tables, parts, trees, form, old.bvh if old else None)
+    backs = tuple(material.shows_back for material in scene.materials)
+    grown = tree_tables(tables, parts, trees, np.array(backs, bool)[soup.material], form, old.bvh if old else None)
     triangles = _triangles(soup, 8 if form == "lone" else 5)
     lit, pictures = _lit(tables, scene, grown.parts, form, old, like.pictures if like is not None else None)
     corners = _corners(scene, soup, triangles[:, :3], lit["look"], old)
@@ -128,11 +130,13 @@ def upload(
     done = time.perf_counter()
     seconds = {"bvh_build": ready - flattened, "upload": done - ready + flattened - started}
     held = tables.bytes + (pictures.tables.bytes if pictures is not None else 0)
-    return Uploaded(data, grown.parts, grown.roots, seconds, held, pictures)
+    return Uploaded(data, grown.parts, grown.roots, backs, seconds, held, pictures)
 
 
 def relit(uploaded: Uploaded, scene: Scene, *, group: int) -> Uploaded:
-    """The tables after materials or the environment have changed: the tree and the triangles are shared."""
+    """The tables after materials or the environment have changed: the tree and the triangles are shared, unless the trees know of it."""
+    if tuple(material.shows_back for material in scene.materials) != uploaded.backs:
+        return upload(scene, group=group, form=uploaded.data.bvh.form, like=uploaded, keep=False)
     tables, old, soup = Tables(group), uploaded.data, uploaded.parts.soup
     lit, pictures = _lit(tables, scene, uploaded.parts, old.bvh.form, old, uploaded.pictures)
     corners = old.corners
