@@ -13,10 +13,11 @@ from engine import open_device
 from renderer.app import cli
 from renderer.pipeline.session import Session
 from renderer.scene.environment_tables import solid_angles
+from renderer.scene.framing import DEFAULT_VIEW
 from renderer.scene.gltf_write import encode, not_kept
 from renderer.scene.images import ImageError, write_image
 from renderer.scene.importers import load
-from renderer.scene.model import DEFAULT_VIEW, Environment, Scene
+from renderer.scene.model import Environment, Scene
 from renderer.scene.sky import RADIANCE, SUN, clear_sky, preetham
 from renderer.scene.surroundings import surrounded
 from tests.renderer.helpers.worlds import grey, icosphere, look_at, scene_of
