@@ -17,7 +17,7 @@ from renderer.scene.framing import DEFAULT_VIEW
 from renderer.scene.gltf_write import encode, not_kept
 from renderer.scene.images import ImageError, write_image
 from renderer.scene.importers import load
-from renderer.scene.model import Environment, Light, Scene
+from renderer.scene.model import Environment, Light, Material, Scene
 from renderer.scene.sky import RADIANCE, SUN, clear_sky, preetham, studio_sky
 from renderer.scene.surroundings import surrounded
 from tests.renderer.helpers.worlds import grey, icosphere, look_at, scene_of
@@ -121,6 +121,17 @@ def test_a_dark_scene_is_under_a_neutral_sky_which_is_said_and_not_saved(tmp_pat
     assert told == ["the scene has no light of its own; a neutral sky lights it"]
     (tmp_path / "saved.glb").write_bytes(encode(scene))
     assert load(tmp_path / "saved.glb").environment is None
+
+
+@pytest.mark.parametrize(("radiance", "dark"), [(0.2, True), (1.0, True), (1.01, False), (30.0, False)])
+def test_what_glows_like_paper_is_no_lamp(radiance: float, dark: bool) -> None:
+    """Labels that are to be read, diodes: what they belong to is seen all the same."""
+    told: list[str] = []
+    end = events.subscribe(lambda event: told.append(event.fields["message"]), {"warning"})
+    scene = surrounded(scene_of((icosphere(1), grey(0.5)), (icosphere(0), Material(emissive=(0.1, radiance, 0.0)))), None)
+    end()
+    assert (scene.environment is not None) == dark
+    assert told == ["the scene has no light of its own but what glows; a neutral sky lights it"] * dark
 
 
 def test_without_surroundings_a_scene_without_lights_is_black_everywhere() -> None:
