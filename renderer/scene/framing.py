@@ -6,7 +6,8 @@ stands across: at a floor it looks down from halfway up, at a wall that faces si
 The scene is taken for its box, whose corners the picture is to hold. In the camera's axes a corner (x, y, z), z towards the eye,
 is within the slope t to the right of an eye at (a, b, d) where x - a <= t (d - z), that is a + t d >= x + t z; to the left where
 -a + t d >= -x + t z. With the largest right side of all corners these are two lines in a and d, and where they cross is the nearest
-eye, with the scene in the middle; the same in y. The eye stands at the farther of both distances.
+eye; the same in y. The eye stands at the farther of both distances, and there, in each axis, where the scene has as much room on
+the one side as on the other.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ def default_camera(scene: Scene, aspect: float = 1.0) -> Camera:
     middle = bounds.mean(axis=0)
     corners = np.array([[i, j, k] for i in (-0.5, 0.5) for j in (-0.5, 0.5) for k in (-0.5, 0.5)]) * size @ axes
     slope = math.tan(DEFAULT_YFOV / 2) / MARGIN
-    across, far_across = _nearest(corners[:, 0], corners[:, 2], slope * min(aspect, 1e3))
-    up, far_up = _nearest(corners[:, 1], corners[:, 2], slope)
-    distance = max(far_across, far_up, float(corners[:, 2].max()) + 0.1 * reach)  # never in the scene, nor nearer to it than this
+    x, y, z = corners.T
+    near = float(z.max()) + 0.1 * reach  # never in the scene, nor nearer to it than this
+    distance = max(_nearest(x, z, slope * min(aspect, 1e3)), _nearest(y, z, slope), near)
     world = np.eye(4)
     world[:3, :3] = axes
-    world[:3, 3] = middle + axes @ np.array([across, up, distance])
+    world[:3, 3] = middle + axes @ np.array([_between(x, distance - z), _between(y, distance - z), distance])
     return Camera("default", Perspective(DEFAULT_YFOV, None, distance * 1e-3, distance * 1e3), world)
 
 
@@ -59,7 +60,14 @@ def _axes(view: Float64s) -> Float64s:
     return np.stack([right, np.cross(back, right), back], axis=1)
 
 
-def _nearest(place: Float64s, depth: Float64s, slope: float) -> tuple[float, float]:
-    """Where an eye stands across, and how far off at least, that is to have these places within a slope on both sides."""
-    high, low = float((depth * slope + place).max()), float((depth * slope - place).max())
-    return (high - low) / 2, (high + low) / (2 * slope)
+def _nearest(place: Float64s, depth: Float64s, slope: float) -> float:
+    """How far off an eye stands at least that is to have these places within a slope on both sides."""
+    return float((depth * slope + place).max() + (depth * slope - place).max()) / (2 * slope)
+
+
+def _between(place: Float64s, distance: Float64s) -> float:
+    """Where an eye stands across that has places at these distances within the same slope on both sides: within s where p - a <= s d and
+    a - p <= s d for all of them, which two places p, q allow where s >= (p - q) / (d_p + d_q)."""
+    slopes = (place[:, None] - place) / (distance[:, None] + distance)
+    outermost = int(slopes.argmax()) // len(place)
+    return float(place[outermost] - slopes.max() * distance[outermost])
