@@ -112,7 +112,9 @@ def _open_session(
     resolved(options.backend)  # said before the work
     started = time.perf_counter()
     progress("loading", 0.0)
-    scene = surrounded(load_scene(options.scene, strict=options.strict, quiet=options.quiet), options.env)
+    scene = load_scene(options.scene, strict=options.strict, quiet=options.quiet)
+    if options.env is not None or make is not _static_session:  # the hand-written shaders have a sky of one colour for scenes without light
+        scene = surrounded(scene, options.env)
     load_s = time.perf_counter() - started
     return Opened(scene, make(scene, options, spp_per_frame, progress), imported_s, load_s)
 

@@ -85,7 +85,7 @@ class StaticSession:
         check_there()
         self.scene, self.spp = scene, spp
         self.width, self.height = width, height
-        self.camera = pick_camera(scene, camera)
+        self.camera = pick_camera(scene, camera, width / height)
         self.samples = 0
         self.workgroup = workgroup or WORKGROUP
         self._pivot = pivot_of(self.camera, middle_of(scene))

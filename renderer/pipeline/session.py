@@ -25,7 +25,8 @@ from renderer.pipeline.film import Film, Films
 from renderer.pipeline.frame import FrameSettings, Numbers, make_frame
 from renderer.pipeline.pick import Pick, make_pick, picked
 from renderer.pipeline.tonemap import number_of
-from renderer.scene.model import Camera, Scene, SceneError, default_camera
+from renderer.scene.framing import default_camera
+from renderer.scene.model import Camera, Scene, SceneError
 from renderer.scene.parts import movable
 from renderer.scene.upload import SceneData, Uploaded, moved_to, relit, structure, upload
 from renderer.shading.bsdf import make_bsdf
@@ -74,13 +75,14 @@ class Counters:
     allocations: int
 
 
-def pick_camera(scene: Scene, wanted: Camera | int | str | None) -> Camera:
-    """The camera itself, or that of this name or number; the first where none is named, one that frames the scene where there is none.
+def pick_camera(scene: Scene, wanted: Camera | int | str | None, aspect: float = 1.0) -> Camera:
+    """The camera itself, or that of this name or number; the first where none is named, one that frames the scene where there is none,
+    in pictures of this aspect (width over height).
 
     Raises SceneError for a camera that the scene does not have.
     """
     if wanted is None:
-        return scene.cameras[0] if scene.cameras else default_camera(scene)
+        return scene.cameras[0] if scene.cameras else default_camera(scene, aspect)
     if isinstance(wanted, Camera):
         return wanted
     if isinstance(wanted, int) or str(wanted).lstrip("-").isdigit():
@@ -128,8 +130,8 @@ class Session:
         shading: ModuleType | None = None,
     ) -> None:
         self.scene, self.seed, self.spp = scene, seed, spp
-        self.camera = pick_camera(scene, camera)
         self.width, self.height = max(1, width), max(1, height)
+        self.camera = pick_camera(scene, camera, self.width / self.height)
         self.accumulate = True
         self.exposure = 1.0
         self.samples = 0  # a pixel, in the film

@@ -33,9 +33,6 @@ from renderer.scene.soup import Placed, flattened, transform
 from renderer.scene.soup import TriangleSoup as TriangleSoup
 
 QUIET = np.errstate(over="ignore", invalid="ignore", divide="ignore")  # values that are not finite are sorted out after
-DEFAULT_YFOV = math.radians(40.0)
-DEFAULT_VIEW = (0.35, 0.3, 1.0)  # from the centre towards the camera: the front of a glTF asset faces +z
-DEFAULT_MARGIN = 1.05
 CROWD = 1000  # placings of a geometry, from which its box is taken instead of its vertices
 
 
@@ -291,18 +288,3 @@ class Scene:
             for place, geometry in enumerate(self.meshes[mesh].geometries):
                 if len(geometry.indices):
                     yield ids, place, geometry, geometry.material_in(self.variant), worlds
-
-
-def default_camera(scene: Scene) -> Camera:
-    """A camera that sees the whole scene from the front, a bit from the right and above, in any window down to 1:1."""
-    bounds = scene.bounds()
-    low, high = bounds if bounds is not None else np.array([[-1.0] * 3, [1.0] * 3])
-    radius = float(np.linalg.norm(high - low)) / 2 or 1.0
-    back = np.array(DEFAULT_VIEW) / np.linalg.norm(DEFAULT_VIEW)
-    distance = DEFAULT_MARGIN * radius / math.sin(DEFAULT_YFOV / 2)
-    right = np.cross([0.0, 1.0, 0.0], back)
-    right /= np.linalg.norm(right)
-    world = np.eye(4)
-    world[:3, 0], world[:3, 1], world[:3, 2] = right, np.cross(back, right), back
-    world[:3, 3] = (low + high) / 2 + back * distance
-    return Camera("default", Perspective(DEFAULT_YFOV, None, distance * 1e-3, distance * 1e3), world)

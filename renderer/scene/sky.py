@@ -1,12 +1,16 @@
-"""A clear sky with a sun in it, as a picture of the surroundings: light for scenes that bring none.
+"""Skies as pictures of the surroundings: a clear one with a sun in it, and a grey one with a lamp, for scenes that bring no light.
 
-The sky is Preetham, Shirley and Smits, "A Practical Analytic Model for Daylight" (1999): five coefficients for each of luminance and
+The clear sky is Preetham, Shirley and Smits, "A Practical Analytic Model for Daylight" (1999): five coefficients for each of luminance and
 chromaticity, linear in the turbidity, in Perez's formula, times the value at the zenith. The sun is far larger than the real one, so that
 its shadows are soft, and sends little more to level ground than the sky does, where the real one sends several times as much: shadows are
 to be seen into. Its colour is what the blue of the sky lacks, so that white paper on level ground is white. Below the horizon there is a
 ground that reflects what it gets.
 
 The sun stands to the left behind the camera that looks at scenes which have none.
+
+The grey one is what a photographer's studio is: it tints nothing, it is darkest below and brightest above, and a large soft lamp hangs
+where the sun of the other one stands. In light that is the same from everywhere a white thing looks like the light behind it, and a mirror
+too; here each side of a thing has a brightness of its own, and what is behind it is a grey that neither white nor black is lost in.
 """
 
 from __future__ import annotations
@@ -29,6 +33,10 @@ GROUND = (0.185, 0.18, 0.17)  # albedo
 HORIZON = 0.03  # of the elevation's sine, over which sky and ground pass into each other
 RADIANCE = 0.9  # of white paper on level ground
 
+STUDIO_SIZE = (64, 128)
+FLOOR, WALL, CEILING = 0.10, 0.22, 0.80  # radiance straight down, at the horizon, straight up
+LAMP_RADIUS = math.radians(20.0)
+
 # Appendix A.2 of the paper: rows A to E of Perez's formula, each as slope and offset in the turbidity.
 _PEREZ = {
     "Y": ((0.1787, -1.4630), (-0.3554, 0.4275), (-0.0227, 5.3251), (0.1206, -2.5771), (-0.0670, 0.3703)),
@@ -47,15 +55,10 @@ _RGB_OF_XYZ = np.array([[3.2406, -1.5372, -0.4986], [-0.9689, 1.8758, 0.0415], [
 def clear_sky() -> Float32s:
     """float32[height, width, 3]: the picture, equirectangular as `Environment.image` is."""
     height, width = SIZE
-    theta = (np.arange(height) + 0.5)[:, None] * (math.pi / height)
-    phi = ((np.arange(width) + 0.5) / width - 0.5)[None, :] * (2 * math.pi)
-    up = np.broadcast_to(np.cos(theta), SIZE)
-    directions = np.stack([np.sin(theta) * np.cos(phi), up, np.sin(theta) * np.sin(phi)], -1)
-    sun = np.array(SUN) / np.linalg.norm(SUN)
-    towards = np.clip(directions @ sun, -1.0, 1.0)
+    up, towards = _directions(height, width)
     weight = (solid_angles(height, width)[:, None] * np.maximum(up, 0.0))[..., None]
 
-    air = preetham(np.maximum(up, 1e-3), np.arccos(towards), math.acos(sun[1]), TURBIDITY)
+    air = preetham(np.maximum(up, 1e-3), np.arccos(towards), math.acos(SUN[1] / float(np.linalg.norm(SUN))), TURBIDITY)
     from_air = (air * weight).sum((0, 1)) / math.pi  # of white paper
     air = air * (RADIANCE * (1 - SUN_SHARE) / float(from_air @ LUMINANCE))
     disk = np.clip((SUN_RADIUS - np.arccos(towards)) / (0.35 * SUN_RADIUS) + 0.5, 0.0, 1.0)[..., None]
@@ -65,6 +68,32 @@ def clear_sky() -> Float32s:
     picture: Float32s = (above * share + below * (1 - share)).astype(np.float32)
     picture.setflags(write=False)
     return picture
+
+
+@lru_cache(maxsize=1)
+def studio_sky() -> Float32s:
+    """float32[height, width, 3]: the grey sky with a lamp, as a picture like `clear_sky`; white paper on level ground is as
+    bright in it."""
+    height, width = STUDIO_SIZE
+    up, towards = _directions(height, width)
+    weight = solid_angles(height, width)[:, None] * np.maximum(up, 0.0)
+    smooth = np.abs(up) ** 1.5
+    walls = WALL + (np.where(up > 0, CEILING, FLOOR) - WALL) * smooth
+    lamp = np.clip((LAMP_RADIUS - np.arccos(towards)) / (0.5 * LAMP_RADIUS) + 0.5, 0.0, 1.0)
+    lamp = lamp * lamp * (3 - 2 * lamp)
+    grey = walls + lamp * ((RADIANCE * math.pi - float((walls * weight).sum())) / float((lamp * weight).sum()))
+    picture: Float32s = np.repeat(grey[..., None], 3, axis=2).astype(np.float32)
+    picture.setflags(write=False)
+    return picture
+
+
+def _directions(height: int, width: int) -> tuple[Float64s, Float64s]:
+    """Of each texel of a picture, float64[height, width]: the sine of its elevation, and the cosine of its angle to the sun."""
+    theta = (np.arange(height) + 0.5)[:, None] * (math.pi / height)
+    phi = ((np.arange(width) + 0.5) / width - 0.5)[None, :] * (2 * math.pi)
+    up = np.broadcast_to(np.cos(theta), (height, width))
+    directions = np.stack([np.sin(theta) * np.cos(phi), up, np.sin(theta) * np.sin(phi)], -1)
+    return up, np.clip(directions @ (np.array(SUN) / np.linalg.norm(SUN)), -1.0, 1.0)
 
 
 def preetham(up: Float64s, gamma: Float64s, sun: float, turbidity: float) -> Float64s:

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from engine import Jitted, Tensor, jit
 from renderer.pipeline.camera import CameraData, camera_data
 from renderer.sampling.rng import Rng
+from renderer.scene.framing import default_camera
 from renderer.scene.gltf import load
-from renderer.scene.model import Camera, Orthographic, Perspective, default_camera
+from renderer.scene.model import Camera, Orthographic, Perspective
 from tests.renderer.helpers.chance import chi_square
 from tests.renderer.helpers.pictures import render
 from tests.renderer.helpers.tracing import device

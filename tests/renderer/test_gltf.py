@@ -14,9 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from renderer.scene import undrawn
+from renderer.scene.framing import default_camera
 from renderer.scene.gltf import load
 from renderer.scene.gltf_mesh import assemble_triangles
-from renderer.scene.model import Orthographic, Perspective, Scene, SceneError, default_camera
+from renderer.scene.model import Orthographic, Perspective, Scene, SceneError
 from tests.renderer.helpers.gltf_file import QUAD, QUAD_INDICES, TYPES, File, glb, one_quad
 
 KHR = "KHR_materials_"

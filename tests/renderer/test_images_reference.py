@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from renderer.scene.framing import default_camera
 from renderer.scene.gltf import load
-from renderer.scene.model import default_camera
 from tests.renderer import small_tracer
 from tests.renderer.helpers.pictures import blocks, render
 from tests.renderer.helpers.worlds import grey, icosphere, look_at, quad, scene_of

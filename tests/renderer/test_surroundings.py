@@ -9,15 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine import open_device
+from engine import events, open_device
 from renderer.app import cli
 from renderer.pipeline.session import Session
 from renderer.scene.environment_tables import solid_angles
+from renderer.scene.framing import DEFAULT_VIEW
 from renderer.scene.gltf_write import encode, not_kept
 from renderer.scene.images import ImageError, write_image
 from renderer.scene.importers import load
-from renderer.scene.model import DEFAULT_VIEW, Environment, Scene
-from renderer.scene.sky import RADIANCE, SUN, clear_sky, preetham
+from renderer.scene.model import Environment, Light, Material, Scene
+from renderer.scene.sky import RADIANCE, SUN, clear_sky, preetham, studio_sky
 from renderer.scene.surroundings import surrounded
 from tests.renderer.helpers.worlds import grey, icosphere, look_at, scene_of
 
@@ -63,12 +64,44 @@ def test_the_sky_is_blue_away_from_the_sun_and_paler_at_the_horizon() -> None:
     assert zenith @ [0.2126, 0.7152, 0.0722] == pytest.approx(luminance, rel=2e-3)
 
 
+# ---- the studio ----
+
+
+def test_white_paper_is_as_bright_in_the_studio_as_under_the_clear_sky_and_nothing_there_has_a_hue() -> None:
+    sky = studio_sky().astype(np.float64)
+    height, width, _ = sky.shape
+    up = np.cos((np.arange(height) + 0.5) * math.pi / height)
+    irradiance = (sky.sum(1) * (np.maximum(up, 0) * solid_angles(height, width))[:, None]).sum(0)
+    np.testing.assert_allclose(irradiance / math.pi, [RADIANCE] * 3, rtol=0.01)
+    assert np.isfinite(sky).all() and (sky > 0).all() and (np.ptp(sky, axis=2) == 0).all()
+
+
+def test_the_lamp_of_the_studio_hangs_where_the_sun_stands_and_above_is_brighter_than_below() -> None:
+    sky, sun = studio_sky()[..., 0], clear_sky().sum(2)
+    lamp, its = ((np.array(np.unravel_index(s.argmax(), s.shape)) + 0.5) / s.shape for s in (sky, sun))
+    np.testing.assert_allclose(lamp, its, atol=20 / 180)
+    level = np.median(sky, axis=1)  # the lamp is in less than half of any row
+    assert (np.diff(level) <= 0).all() and level[0] > 3 * level[-1]
+
+
+def test_white_things_are_seen_in_the_studio_in_front_of_its_walls() -> None:
+    """In the light of a uniform sky a white ball is invisible; here it is lit from the left and above, and brighter than what is behind."""
+    scene = surrounded(scene_of((icosphere(2), grey(1.0)), camera=look_at((0, 0, 4), (0, 0, 0), 0.8)), None)
+    session = Session(scene, width=48, height=48, backend="cpu", threads=1, spp=64)
+    session.frame()
+    picture = session.mean().mean(2)
+    lit, dim, behind = picture[14:18, 14:18].mean(), picture[32:36, 32:36].mean(), picture[:, 0].mean()
+    assert lit > 1.5 * dim and lit > 1.5 * behind
+
+
 # ---- choosing ----
 
 
 def test_each_word_gives_its_surroundings(tmp_path: Path) -> None:
     scene = replace(ball(), environment=Environment((3.0, 3.0, 3.0)))
     assert surrounded(scene, None) is scene
+    lamp = Light("lamp", "point", np.eye(4), 0)
+    assert surrounded(replace(scene, environment=None, lights=[lamp]), None).environment is None
     assert surrounded(scene, "none").environment == Environment((0.0, 0.0, 0.0))
     sky = surrounded(scene, "sky").environment
     assert sky is not None and sky.image is clear_sky()
@@ -77,6 +110,28 @@ def test_each_word_gives_its_surroundings(tmp_path: Path) -> None:
         given = surrounded(scene, str(tmp_path / f"a.{ending}")).environment
         assert given is not None and given.image is not None
         np.testing.assert_allclose(given.image, picture(), rtol=0.01, atol=0.01)
+
+
+def test_a_dark_scene_is_under_a_neutral_sky_which_is_said_and_not_saved(tmp_path: Path) -> None:
+    told: list[str] = []
+    end = events.subscribe(lambda event: told.append(event.fields["message"]), {"warning"})
+    scene = surrounded(ball(), None)
+    end()
+    assert scene.environment is not None and scene.environment.image is studio_sky() and scene.lost == []
+    assert told == ["the scene has no light of its own; a neutral sky lights it"]
+    (tmp_path / "saved.glb").write_bytes(encode(scene))
+    assert load(tmp_path / "saved.glb").environment is None
+
+
+@pytest.mark.parametrize(("radiance", "dark"), [(0.2, True), (1.0, True), (1.01, False), (30.0, False)])
+def test_what_glows_like_paper_is_no_lamp(radiance: float, dark: bool) -> None:
+    """Labels that are to be read, diodes: what they belong to is seen all the same."""
+    told: list[str] = []
+    end = events.subscribe(lambda event: told.append(event.fields["message"]), {"warning"})
+    scene = surrounded(scene_of((icosphere(1), grey(0.5)), (icosphere(0), Material(emissive=(0.1, radiance, 0.0)))), None)
+    end()
+    assert (scene.environment is not None) == dark
+    assert told == ["the scene has no light of its own but what glows; a neutral sky lights it"] * dark
 
 
 def test_without_surroundings_a_scene_without_lights_is_black_everywhere() -> None:

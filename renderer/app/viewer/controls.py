@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from renderer.scene.model import Camera, Float64s, Orthographic, Perspective, Scene, default_camera
+from renderer.scene.framing import default_camera
+from renderer.scene.model import Camera, Float64s, Orthographic, Perspective, Scene
 
 POLE = math.radians(89.5)  # the steepest pitch that orbiting reaches
 TURN = math.pi  # radians for a drag over the whole height of the window
@@ -70,10 +71,11 @@ def view_of(camera: Camera, extent: Extent) -> View:
     return View(camera, eye - back * (depth if depth > NEAREST * extent.radius else extent.radius / 2))
 
 
-def scene_view(scene: Scene, extent: Extent, camera: int) -> View:
-    """The view of the scene's camera of this number; of one that frames the scene where there is none of that number."""
+def scene_view(scene: Scene, extent: Extent, camera: int, aspect: float = 1.0) -> View:
+    """The view of the scene's camera of this number; of one that frames the scene in pictures of this aspect (width over
+    height) where there is none of that number."""
     there = 0 <= camera < len(scene.cameras)
-    return view_of(scene.cameras[camera] if there else default_camera(scene), extent)
+    return view_of(scene.cameras[camera] if there else default_camera(scene, aspect), extent)
 
 
 def orbit(view: View, dx: float, dy: float, height: float) -> View:

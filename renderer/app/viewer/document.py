@@ -66,10 +66,10 @@ class Document:
         if self._view is not None:
             self.view = change(self._view)
 
-    def go_home(self, number: int) -> None:
-        """To the camera of this number, as the scene has it."""
+    def go_home(self, number: int, aspect: float) -> None:
+        """To the camera of this number, as the scene has it; or to one that frames the scene in pictures of this aspect."""
         if self.editor is not None:
-            self.view = scene_view(self.editor.scene, self.extent, number)
+            self.view = scene_view(self.editor.scene, self.extent, number, aspect)
 
     def follow_camera(self, number: int) -> None:
         """Takes up the scene's camera of this number, which was changed; the point that it turns about stays."""

@@ -109,7 +109,8 @@ class Studio:
 
     def go_home(self) -> None:
         """To the camera that is chosen in the list, as the scene has it."""
-        self.document.go_home(self._camera)
+        width, height = self.full
+        self.document.go_home(self._camera, width / max(1, height))
 
     def click(self, x: float, y: float, double: bool) -> None:
         """A click at a place of the picture, from 0 to 1 from its top left: selects, and twice sets the pivot."""
@@ -136,7 +137,7 @@ class Studio:
                 self.recorder.event(name, "auto" if value is None else value)
         if settings.camera != self._camera:
             self._camera = settings.camera
-            self.document.go_home(self._camera)
+            self.go_home()
         self._stage.want(self.document.structure(settings, self._stage.active))
 
     def _file_changed(self, changed: Changed) -> None:

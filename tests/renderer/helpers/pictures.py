@@ -13,7 +13,8 @@ from renderer.bvh.traverse import Form
 from renderer.pipeline.camera import camera_data
 from renderer.pipeline.film import Films
 from renderer.pipeline.frame import FrameSettings, Numbers, make_frame
-from renderer.scene.model import Scene, default_camera
+from renderer.scene.framing import default_camera
+from renderer.scene.model import Scene
 from renderer.scene.upload import Uploaded, upload
 from tests.renderer.helpers.tracing import device
 
