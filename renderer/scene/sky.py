@@ -6,7 +6,7 @@ its shadows are soft, and sends little more to level ground than the sky does, w
 to be seen into. Its colour is what the blue of the sky lacks, so that white paper on level ground is white. Below the horizon there is a
 ground that reflects what it gets.
 
-The sun stands to the left behind the camera that looks at scenes which have none.
+The sun stands to the left behind the camera that looks at scenes which have none; how high, and how hazy the air is, says the `Sky`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renderer.scene.environment_tables import LUMINANCE, solid_angles
+from renderer.scene.model import Environment, Sky
 from renderer.scene.soup import Float32s, Float64s
 
 SIZE = (256, 512)
-TURBIDITY = 2.6
-SUN = (-0.62, 0.72, 0.60)  # towards it; not of unit length
+AZIMUTH = math.atan2(0.60, -0.62)  # of the sun, from +x towards +z
+LOWEST, HIGHEST = 3.0, 90.0  # degrees of elevation for which there is a sky
+CLEAREST, HAZIEST = 2.0, 10.0  # and of turbidity
 SUN_RADIUS = math.radians(2.2)
 SUN_SHARE = 0.62  # of what level ground receives
 GROUND = (0.185, 0.18, 0.17)  # albedo
@@ -43,19 +45,26 @@ _ZENITH = {
 _RGB_OF_XYZ = np.array([[3.2406, -1.5372, -0.4986], [-0.9689, 1.8758, 0.0415], [0.0557, -0.2040, 1.0570]])
 
 
-@lru_cache(maxsize=1)
-def clear_sky() -> Float32s:
-    """float32[height, width, 3]: the picture, equirectangular as `Environment.image` is."""
+def picture_of(environment: Environment) -> Float32s | None:
+    """The image of surroundings, made if they are a sky; the same array each time. None where they are the same all around."""
+    return environment.image if environment.sky is None else clear_sky(environment.sky)
+
+
+@lru_cache(maxsize=2)
+def clear_sky(sky: Sky) -> Float32s:
+    """float32[height, width, 3]: the picture, equirectangular as `Environment.image` is. What is beyond the limits counts as at them."""
     height, width = SIZE
     theta = (np.arange(height) + 0.5)[:, None] * (math.pi / height)
     phi = ((np.arange(width) + 0.5) / width - 0.5)[None, :] * (2 * math.pi)
     up = np.broadcast_to(np.cos(theta), SIZE)
     directions = np.stack([np.sin(theta) * np.cos(phi), up, np.sin(theta) * np.sin(phi)], -1)
-    sun = np.array(SUN) / np.linalg.norm(SUN)
+    elevation = math.radians(min(max(sky.elevation, LOWEST), HIGHEST))
+    sun = np.array([math.cos(elevation) * math.cos(AZIMUTH), math.sin(elevation), math.cos(elevation) * math.sin(AZIMUTH)])
+    turbidity = min(max(sky.turbidity, CLEAREST), HAZIEST)
     towards = np.clip(directions @ sun, -1.0, 1.0)
     weight = (solid_angles(height, width)[:, None] * np.maximum(up, 0.0))[..., None]
 
-    air = preetham(np.maximum(up, 1e-3), np.arccos(towards), math.acos(sun[1]), TURBIDITY)
+    air = preetham(np.maximum(up, 1e-3), np.arccos(towards), math.pi / 2 - elevation, turbidity)
     from_air = (air * weight).sum((0, 1)) / math.pi  # of white paper
     air = air * (RADIANCE * (1 - SUN_SHARE) / float(from_air @ LUMINANCE))
     disk = np.clip((SUN_RADIUS - np.arccos(towards)) / (0.35 * SUN_RADIUS) + 0.5, 0.0, 1.0)[..., None]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from renderer.scene.model import Environment, Scene
-
-NOT_SAVED = "surroundings from a picture"
+from renderer.scene.images import read_image
+from renderer.scene.model import Environment, Scene, Sky
 
 
 def surrounded(scene: Scene, choice: str | None) -> Scene:
@@ -19,12 +18,9 @@ def surrounded(scene: Scene, choice: str | None) -> Scene:
         return scene
     if choice == "none":
         return replace(scene, environment=Environment((0.0, 0.0, 0.0)))
-    if choice == "sky":
-        from renderer.scene.sky import clear_sky
+    return replace(scene, environment=Environment(sky=Sky()) if choice == "sky" else pictured(Path(choice)))
 
-        image = clear_sky()
-    else:
-        from renderer.scene.images import read_image
 
-        image = read_image(Path(choice))
-    return replace(scene, environment=Environment(image=image), lost=[*scene.lost, NOT_SAVED])
+def pictured(path: Path) -> Environment:
+    """The surroundings that a picture file shows. Raises ImageError where there is none."""
+    return Environment(image=read_image(path), source=path)
