@@ -184,11 +184,12 @@ def open_all(patch: pytest.MonkeyPatch) -> None:
 
 
 def only_section(name: str, patch: pytest.MonkeyPatch) -> None:
-    """Opens this section of the panel and closes all others."""
-    real = imgui.collapsing_header
+    """Opens this section of the panel and closes all others; the latest call counts."""
+    real = getattr(imgui.collapsing_header, "real", imgui.collapsing_header)
 
     def header(label: str, flags: int = 0) -> Any:
         imgui.set_next_item_open(label.startswith(name))
         return real(label, flags)
 
+    header.real = real  # type: ignore[attr-defined]
     patch.setattr(imgui, "collapsing_header", header)

@@ -155,7 +155,7 @@ class Panel:
         self._edge(display.x)
         actions = self._head(editor)
         error_box(figures.error, display.y * 0.3)
-        imgui.begin_child("sections", ImVec2(0.0, 0.0))
+        imgui.begin_child("sections", ImVec2(0.0, 0.0), imgui.ChildFlags_.nav_flattened)  # keys come to all controls as to those above
         self._rows.measure()
         software = software_text(figures)
         if software:

@@ -123,7 +123,7 @@ class LightSection:
             tip = "Angle from the axis where it begins to fade"
             changed, degrees = self._rows.slider("Inner cone##lamp inner", inner, 0.0, max(outer - APART, inner), "%.1f°", tip)
             if changed:
-                self._set(editor, number, "cone", replace(light, inner_cone=math.radians(degrees)))
+                self._set(editor, number, "cone", replace(light, inner_cone=math.radians(min(degrees, outer - APART))))
 
     def _field(self, editor: Editor, number: int, name: str) -> bool:
         """Before the row of a field: takes it back to the file's value if the user says so, and then returns True."""

@@ -74,11 +74,12 @@ class TextureRows:
 
     def _choice(self, scene: Scene, path: str, ref: TextureRef | None) -> int | None:
         """The list of all textures, closed; the number of the chosen one."""
-        names, chosen = self._names_of(scene), ref.texture if ref is not None else None
+        names, current = self._names_of(scene), ref.texture if ref is not None else None
+        chosen = current
         square = imgui.get_frame_height()
         imgui.set_next_item_width(-square - imgui.get_style().item_inner_spacing.x if ref is not None else -1.0)
-        if imgui.begin_combo(f"##{path}", names[chosen] if chosen is not None else "none"):
-            if imgui.selectable("none", chosen is None)[0]:
+        if imgui.begin_combo(f"##{path}", names[current] if current is not None else "none"):
+            if imgui.selectable("none", current is None)[0]:
                 chosen = None
             clipper = imgui.ListClipper()
             clipper.begin(len(names), square + imgui.get_style().item_spacing.y)
@@ -88,8 +89,10 @@ class TextureRows:
                     self._thumbnail(scene, number)
                     imgui.same_line()
                     imgui.align_text_to_frame_padding()
-                    if imgui.selectable(names[number], number == chosen)[0]:
+                    if imgui.selectable(names[number], number == current)[0]:
                         chosen = number
+                    if number == current:
+                        imgui.set_item_default_focus()  # arrow keys begin here
                     imgui.pop_id()
             close_on_escape()
             imgui.end_combo()

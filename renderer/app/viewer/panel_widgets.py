@@ -312,7 +312,8 @@ class NameList:
         clicked = None
         rows = min(max(len(names), 1), self.ROWS)
         padding = imgui.get_style().window_padding.y
-        if imgui.begin_child(self._name, ImVec2(0.0, rows * row + 2 * padding), imgui.ChildFlags_.borders):
+        flags = imgui.ChildFlags_.borders | imgui.ChildFlags_.nav_flattened
+        if imgui.begin_child(self._name, ImVec2(0.0, rows * row + 2 * padding), flags):
             if not self._found:
                 imgui.text_disabled("Nothing of this name" if self._search else "None")
             if self._scroll_to in self._found:
