@@ -23,6 +23,7 @@ from imgui_bundle import imgui
 
 from renderer.app.viewer.material_fields import CONTROLS, groups, value_of
 from renderer.app.viewer.panel import PanelActions
+from renderer.app.viewer.panel_materials import BUILDING, NEW_CODE
 from renderer.app.viewer.state import Progress
 from renderer.shading.material_rows import look_of
 from tests.viewer.desk import Desk, Seen, only_section
@@ -171,25 +172,30 @@ def test_a_distance_that_is_turned_down_to_nothing_is_endless(desks: Desks, seen
     desk.until(lambda: 0 < desk.editor.scene.materials[0].volume.attenuation_distance < 100, "and has an end again")
 
 
-def test_a_layer_without_code_says_so_and_while_it_is_built_what_for(desks: Desks, seen: Seen, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_layer_without_code_says_so_and_that_it_is_built(desks: Desks, seen: Seen, monkeypatch: pytest.MonkeyPatch) -> None:
     only_section("Materials", monkeypatch)
     only_group("Sheen", monkeypatch)
     desk = desks((900, 900), scene())
     desk.figures.look = look_of(desk.editor.scene.materials, False)
     desk.turn(3)
-    hint = "Not in this scene's kernels: turning it on builds new ones in the background."
-    assert hint in seen.texts
+    assert remarks(desk, seen) == ["new code"] * 4, "for sheen, diffuse transmission, iridescence, anisotropy"
+    places = {name: place for name, place in seen.at.items() if name.startswith("sheen")}
     material = desk.editor.scene.materials[0]
     desk.editor.set_material(0, replace(material, sheen=replace(material.sheen, color=(0.5, 0.5, 0.5))))
     desk.figures.building = Progress("compiling", 0.5)
-    seen.texts.clear()
-    desk.turn(2)
-    assert "Built in the background: sheen. The old picture stays meanwhile." in seen.texts
+    assert remarks(desk, seen) == ["building", *["new code"] * 3]
     desk.figures.building, desk.figures.look = None, look_of(desk.editor.scene.materials, False)
-    desk.turn(2)
+    assert remarks(desk, seen) == ["new code"] * 3
+    assert places == {name: seen.at[name] for name in places} and places, "nothing has moved"
+    assert "undo sheen.color" in seen.at
+
+
+def remarks(desk: Desk, seen: Seen) -> list[str]:
+    """What the heads of groups say, from top to bottom."""
+    desk.turn()
     seen.texts.clear()
-    desk.turn(2)
-    assert hint not in seen.texts and not any("background" in text for text in seen.texts)
+    desk.turn()
+    return [text for text in seen.texts if text in (NEW_CODE, BUILDING)]
 
 
 def test_all_of_a_material_is_taken_back_at_once(desks: Desks, seen: Seen, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,8 @@ and the base colour's alpha stands beside the alpha mode, where it matters.
 
 A field that is not as in the file has a small button before it that takes it back there. A drag is one step of the history.
 
-A layer that the scene's kernels have no code for can be turned on all the same. Its group says that this builds new kernels in the
-background; while that goes on, a line above the groups says for what. The old picture stays meanwhile.
+A layer that the scene's kernels have no code for can be turned on all the same: its group's head says "new code", and while that is built
+in the background, "building"; the old picture stays meanwhile. It is said there, since nothing must move under a hand that drags.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
-from imgui_bundle import ImVec2, imgui
+from imgui_bundle import ImVec2, ImVec4, imgui
 
 from renderer.app.viewer import theme
 from renderer.app.viewer.material_fields import BRIGHTEST, CONTROLS, Control, groups, slots, value_of, with_value
 from renderer.app.viewer.panel_shown import Shown, bright_swatch, scaled
 from renderer.app.viewer.panel_textures import TextureRows
-from renderer.app.viewer.panel_widgets import GUTTER, Edits, Rows, wrapped
+from renderer.app.viewer.panel_widgets import GUTTER, Edits, Rows, tooltip, wrapped
 from renderer.scene.model import Material
 from renderer.shading.material_rows import Look, look_of
 
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 TEXTURES = frozenset(slots())
 OPEN = "Surface"  # the group that is open at first
+NEW_CODE, BUILDING = "new code", "building"
+HOMES = {"facets": "metallic", "alpha": "alpha_mode", "clearcoat_normal": "clearcoat.normal_texture"}  # fields that need these
 SLOWEST = 2e-3  # of the distance to the pivot: what a length changes by, a pixel of a drag
 
 
@@ -60,12 +62,12 @@ class MaterialSection:
         number = shown.material
         self._rows.figure("Name", shown.material_names[number])
         look, lacking = self._look(materials[number], figures.look)
-        if lacking and figures.building is not None:
-            wrapped(f"Built in the background: {', '.join(map(plain, lacking))}. The old picture stays meanwhile.", theme.WARNING)
+        if figures.building is None:
+            lacking = []
         imgui.push_id(number)
         for title, paths in self._groups.items():
-            if self._open(title, paths[0], look):
-                self._fields(editor, number, title, paths, figures.look)
+            if self._open(title, paths, look, figures.look, lacking):
+                self._fields(editor, number, title, paths)
         if materials[number] != editor.loaded.materials[number] and imgui.button("All as in the file", ImVec2(-1.0, 0.0)):
             self._set(editor, number, "all", editor.loaded.materials[number])
         imgui.pop_id()
@@ -77,22 +79,30 @@ class MaterialSection:
             self._looked = (material, kernels, look, kernels.lacks(look) if kernels is not None else [])
         return self._looked[2:]
 
-    def _open(self, title: str, path: str, look: Look) -> bool:
-        """The head of a group, whose fields follow if it is open; that of a layer which does nothing is faint."""
-        layer = path.partition(".")[0]
+    def _open(self, title: str, paths: list[str], look: Look, kernels: Look | None, building: list[str]) -> bool:
+        """The head of a group, whose fields follow if it is open; that of a layer which does nothing is faint. `building`: what kernels
+        are being built for."""
+        layer = paths[0].partition(".")[0]
         off = layer in LAYERS and not getattr(look.layers, layer)
         imgui.push_style_color(imgui.Col_.text, theme.FAINT if off else theme.TEXT)
         flags = imgui.TreeNodeFlags_.span_avail_width | imgui.TreeNodeFlags_.framed | imgui.TreeNodeFlags_.no_tree_push_on_open
         is_open = imgui.tree_node_ex(title, flags | (imgui.TreeNodeFlags_.default_open if title == OPEN else 0))
         imgui.pop_style_color()
+        if any(HOMES.get(name, name) in (*paths, layer) for name in building):
+            self._remark(BUILDING, theme.WARNING, "Its kernels are built in the background; the old picture stays meanwhile")
+        elif kernels is not None and layer in LAYERS and not getattr(kernels.layers, layer):
+            self._remark(NEW_CODE, theme.FAINT, "Not in this scene's kernels: turning it on builds new ones in the background")
         return is_open
 
-    def _fields(self, editor: Editor, number: int, title: str, paths: list[str], kernels: Look | None) -> None:
-        layer = paths[0].partition(".")[0]
+    def _remark(self, text: str, color: ImVec4, tip: str) -> None:
+        """At the right end of the head that was drawn last."""
+        tooltip(tip)
+        imgui.same_line(imgui.get_window_width() - imgui.get_style().scrollbar_size - 1.5 * imgui.calc_text_size(NEW_CODE).x)
+        imgui.text_colored(color, text)
+
+    def _fields(self, editor: Editor, number: int, title: str, paths: list[str]) -> None:
         gutter = GUTTER * imgui.get_font_size()
         imgui.indent(gutter)
-        if kernels is not None and layer in LAYERS and not getattr(kernels.layers, layer):
-            wrapped("Not in this scene's kernels: turning it on builds new ones in the background.", theme.FAINT)
         for path in paths:
             if path in self._special:
                 self._special[path](editor, number)
