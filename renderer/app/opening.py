@@ -138,7 +138,7 @@ def _session(scene: Scene, options: FrameOptions, spp: int, progress: Progress) 
 
 
 def _static_session(scene: Scene, options: FrameOptions, spp: int, progress: Progress) -> StaticSession:
-    if scene.environment is not None and scene.environment.image is not None:
+    if scene.environment is not None and scene.environment.is_picture:
         raise UsageError(f"--env {options.env}: the hand-written shaders draw no pictures of surroundings; take --static or --env away")
 
     from renderer.app.static import StaticSession

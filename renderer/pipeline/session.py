@@ -28,8 +28,9 @@ from renderer.pipeline.tonemap import number_of
 from renderer.scene.framing import default_camera
 from renderer.scene.model import Camera, Scene, SceneError
 from renderer.scene.parts import movable
-from renderer.scene.upload import SceneData, Uploaded, moved_to, relit, structure, upload
+from renderer.scene.upload import Uploaded, moved_to, relit, structure, upload
 from renderer.shading.bsdf import make_bsdf
+from renderer.shading.material_rows import Look
 from renderer.shading.module import explained, make_bsdf_of
 
 Progress = Callable[[str, float], None]
@@ -107,9 +108,7 @@ class Session:
     MemoryError.
 
     Attributes that may be set at any time: `spp`, samples a pixel a frame; `depth`, segments of a path at most; `exposure`, a factor;
-    `tonemapper`, a name of TONEMAPPERS; `environment_strength`, a factor on what surrounds the scene; `environment_turn`, degrees by
-    which a picture of it is turned about the vertical; `accumulate`, False: each frame stands alone; `seed`, taken up when the picture
-    begins anew.
+    `tonemapper`, a name of TONEMAPPERS; `accumulate`, False: each frame stands alone; `seed`, taken up when the picture begins anew.
     """
 
     def __init__(
@@ -136,7 +135,7 @@ class Session:
         self.exposure = 1.0
         self.samples = 0  # a pixel, in the film
         self.last_kernel_ms: float | None = None
-        self._depth, self._tonemapper, self._strength, self._turn = depth, "filmic", 1.0, 0.0
+        self._depth, self._tonemapper = depth, "filmic"
         self._first = 0  # the next sample's number in the stream
         self._shading = shading
         self._make_bsdf = make_bsdf_of(shading) if shading is not None else make_bsdf
@@ -177,7 +176,7 @@ class Session:
         if self._uploaded.data.sky is not None and self.scene.environment is None:
             events.record("warning", message="the scene has no light of its own; a neutral sky lights it")
         self.times = dict(self._uploaded.seconds)
-        self._data = self._surrounded(self._uploaded.data)
+        self._data, self._surroundings = self._uploaded.data, self.scene.environment
         self._canvas = self._films.of(self.width, self.height)
         self._picture = self._canvas.picture
         self._frame = make_frame(self._engine, workgroup, self._make_bsdf)
@@ -271,39 +270,6 @@ class Session:
         number_of(name)
         self._tonemapper = name
 
-    @property
-    def environment_strength(self) -> float:
-        """A factor on the light of what surrounds the scene, whatever the scene says of it."""
-        return self._strength
-
-    @environment_strength.setter
-    def environment_strength(self, strength: float) -> None:
-        if strength != self._strength:
-            self._strength = strength
-            self._data = self._surrounded(self._uploaded.data)
-            if self._data.sky is not None or self._data.environment is not None:
-                self.reset()
-
-    @property
-    def environment_turn(self) -> float:
-        """Degrees by which a picture of the surroundings is turned about the vertical, beyond what the scene says of it."""
-        return self._turn
-
-    @environment_turn.setter
-    def environment_turn(self, degrees: float) -> None:
-        if degrees != self._turn:
-            self._turn = degrees
-            self._data = self._surrounded(self._uploaded.data)
-            if self._data.environment is not None:
-                self.reset()
-
-    def _surrounded(self, data: SceneData) -> SceneData:
-        if data.sky is not None:
-            return replace(data, sky=data.sky * np.float32(self._strength))
-        if data.environment is not None:
-            return replace(data, environment=data.environment.changed(self._strength, self._turn))
-        return data
-
     def set_camera(self, camera: Camera) -> None:
         """Looks through another camera. The picture goes on where it sees the same."""
         self.camera = camera
@@ -334,11 +300,34 @@ class Session:
 
     def update_materials(self, numbers: Collection[int]) -> bool:
         """Takes up materials of the scene that were replaced; False where that needs a new session, and this one stays as it was."""
-        return not numbers or self._replace(relit(self._uploaded, self.scene, group=self._engine.group_width))
+        return not numbers or self._relight()
+
+    def update_lights(self, numbers: Collection[int]) -> bool:
+        """Takes up punctual lights of the scene that were replaced; False where that needs a new session, and this one stays as it was."""
+        return not numbers or self._relight()
 
     def update_environment(self) -> bool:
-        """Takes up what surrounds the scene; False where that needs a new session, and this one stays as it was."""
-        return self._replace(relit(self._uploaded, self.scene, group=self._engine.group_width))
+        """Takes up what surrounds the scene; False where that needs a new session, and this one stays as it was. A picture that is only
+        brighter or turned is not uploaded again."""
+        before, now, data = self._surroundings, self.scene.environment, self._uploaded.data
+        if now == before:
+            return True
+        if before is None or now is None or not now.same_picture(before):
+            return self._relight()
+        self._surroundings = now
+        scale = np.asarray(now.radiance, np.float32) * np.float32(now.strength)
+        if data.environment is not None:
+            self._data = replace(data, environment=replace(data.environment, scale=scale, shift=now.turn / 360.0))
+            self.reset()
+        elif not now.is_picture:
+            self._data = replace(data, sky=scale)
+            self.reset()
+        return True
+
+    def update_variant(self) -> bool:
+        """Takes up the variant of the scene that is shown, and all else of it; False where that needs a new session, and this one stays
+        as it was."""
+        return self._upload_again(self.scene, self._uploaded.data.bvh.form)
 
     def update_instances(self, numbers: Collection[int]) -> bool:
         """Takes up instances of the scene that were replaced; False where that needs a new session, and this one stays as it was."""
@@ -347,7 +336,7 @@ class Session:
         uploaded = self._uploaded
         anew = moved_to(uploaded, self.scene, numbers, group=self._engine.group_width)
         if anew is not None:
-            return self._replace(anew)
+            return self._replace(anew, self.scene)
         if uploaded.parts.placings is None and movable(self.scene):
             return False  # from now on what moves is a part
         return self._upload_again(self.scene, uploaded.data.bvh.form)
@@ -359,19 +348,22 @@ class Session:
         self.scene, self._middle = scene, middle_of(scene)
         return True
 
+    def _relight(self) -> bool:
+        return self._replace(relit(self._uploaded, self.scene, group=self._engine.group_width), self.scene)
+
     def _upload_again(self, scene: Scene, form: Form | None = None) -> bool:
         group = self._engine.group_width
         try:
-            return self._replace(upload(scene, group=group, form=form, like=self._uploaded, keep=False))
+            return self._replace(upload(scene, group=group, form=form, like=self._uploaded, keep=False), scene)
         except SceneError:  # nothing to draw is left
             return False
 
-    def _replace(self, uploaded: Uploaded) -> bool:
+    def _replace(self, uploaded: Uploaded, scene: Scene) -> bool:
         """Other tables, if the kernels can read them."""
-        if structure(uploaded.data) != structure(self._uploaded.data):
+        if structure(uploaded.data) != structure(self._uploaded.data) or not _has_pictures(uploaded, scene):
             return False
         self._uploaded = uploaded
-        self._data = self._surrounded(uploaded.data)
+        self._data, self._surroundings = uploaded.data, scene.environment
         self.reset()
         return True
 
@@ -412,6 +404,11 @@ class Session:
         d = self._engine
         held = self._uploaded.bytes + self._frame.bytes_allocated + self._pick.bytes_allocated + self._films.bytes
         return DeviceFacts(d.backend, d.name, d.driver, d.compute_units, d.group_width, d.memory_bytes, d.software, held)
+
+    @property
+    def look(self) -> Look:
+        """What its kernels know of materials."""
+        return self._uploaded.data.look
 
     @property
     def texture_bytes(self) -> int:
@@ -462,6 +459,14 @@ class Session:
         """Ends the device's threads, if the session opened it."""
         if self._owns:
             self._engine.close()
+
+
+def _has_pictures(uploaded: Uploaded, scene: Scene) -> bool:
+    """Whether what is on the device has all textures that the scene's materials have in slots that kernels read."""
+    look, held = uploaded.data.look, uploaded.pictures
+    used = {(ref.texture, slot) for material in scene.materials for slot, ref in material.textures() if look.has(slot)}
+    needed = [(texture, slot) for texture, slot in used if scene.textures[texture].image is not None]
+    return all(held is not None and held.tables.holds(texture, slot) for texture, slot in needed)
 
 
 def middle_of(scene: Scene) -> np.ndarray[Any, Any]:

@@ -61,7 +61,10 @@ def write(scene: Scene, path: Path) -> None:
 
 def not_kept(scene: Scene) -> list[str]:
     """What of the file that was loaded is not in a saved one, a line each."""
-    return [f"{name} of {scene.path.name} are not kept" for name in scene.lost]
+    lost = [f"{name} of {scene.path.name} are not kept" for name in scene.lost]
+    if scene.environment is not None and scene.environment.image is not None:
+        lost.append("surroundings from a picture are not kept")
+    return lost
 
 
 def encode(scene: Scene) -> bytes:

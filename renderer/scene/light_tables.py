@@ -22,6 +22,7 @@ from engine import Tensor
 from renderer.scene.environment_tables import LUMINANCE, EnvironmentTables, environment_tables
 from renderer.scene.model import Environment, Scene
 from renderer.scene.punctual_tables import punctual_rows
+from renderer.scene.sky import picture_of
 from renderer.scene.soup import Float32s, Float64s
 from renderer.shading.environment import EnvironmentMap
 from renderer.shading.punctual import Punctual
@@ -52,8 +53,9 @@ def lights_beyond(scene: Scene, bounds: Float64s, power: float, named: Callable[
     sky = scale = tables = None
     if surroundings is not None:
         scale = np.asarray(surroundings.radiance, np.float32) * np.float32(surroundings.strength)
-        tables = _tables_of(_Same(surroundings.image)) if surroundings.image is not None else None
-        sky = np.where(surroundings.image is None, scale, np.float32(0)) if tables is None else None
+        picture = picture_of(surroundings)
+        tables = _tables_of(_Same(picture)) if picture is not None else None
+        sky = np.where(picture is None, scale, np.float32(0)) if tables is None else None
     strength = float(np.dot(np.asarray(scale, np.float64), LUMINANCE)) if scale is not None else 0.0
     flux = tables.flux * math.pi * radius * radius * strength if tables is not None else 0.0
     chances = _chances((power, flux, punctual_power), (power > 0, tables is not None, len(rows) > 0))

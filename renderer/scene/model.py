@@ -75,13 +75,22 @@ class Camera:
     focus: float | None = None
 
 
+@dataclass(frozen=True)
+class Sky:
+    """A clear sky with a sun (`renderer.scene.sky`): how high that stands, in degrees, and the turbidity of the air: 2 clear, 10 hazy."""
+
+    elevation: float = 39.77
+    turbidity: float = 2.6
+
+
 @dataclass(frozen=True, eq=False)
 class Environment:
-    """What surrounds the scene: light of one colour from everywhere, or a picture of it.
+    """What surrounds the scene: light of one colour from everywhere, a picture of it, or a sky, which is a picture that is made.
 
     `image` is float32[height, width, 3 or 4], equirectangular, linear radiance: top row first, its middle towards +x and
     what is right of it towards +z. What arrives is `radiance` times `strength`, times the image where there is one;
     `turn` is the angle in degrees by which the image is turned about the vertical, counter-clockwise seen from above.
+    `sky` stands in the place of an image; `source` is the file that an image was read from, where there is one.
     Two are equal where their numbers are and their image is the same array.
     """
 
@@ -89,15 +98,26 @@ class Environment:
     strength: float = 1.0
     turn: float = 0.0
     image: Float32s | None = None
+    sky: Sky | None = None
+    source: Path | None = None
+
+    @property
+    def is_picture(self) -> bool:
+        """Whether it is not the same all around."""
+        return self.image is not None or self.sky is not None
+
+    def same_picture(self, other: Environment) -> bool:
+        """Whether the two differ in their numbers at most."""
+        return self.image is other.image and self.sky == other.sky
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Environment):
             return NotImplemented
         numbers, others = ((e.radiance, e.strength, e.turn) for e in (self, other))
-        return numbers == others and self.image is other.image
+        return numbers == others and self.same_picture(other)
 
     def __hash__(self) -> int:
-        return hash((self.radiance, self.strength, self.turn, id(self.image)))
+        return hash((self.radiance, self.strength, self.turn, id(self.image), self.sky))
 
 
 @dataclass(frozen=True)

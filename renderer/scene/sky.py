@@ -1,16 +1,12 @@
-"""Skies as pictures of the surroundings: a clear one with a sun in it, and a grey one with a lamp, for scenes that bring no light.
+"""A clear sky with a sun in it, as a picture of the surroundings: light for scenes that bring none.
 
-The clear sky is Preetham, Shirley and Smits, "A Practical Analytic Model for Daylight" (1999): five coefficients for each of luminance and
+The sky is Preetham, Shirley and Smits, "A Practical Analytic Model for Daylight" (1999): five coefficients for each of luminance and
 chromaticity, linear in the turbidity, in Perez's formula, times the value at the zenith. The sun is far larger than the real one, so that
 its shadows are soft, and sends little more to level ground than the sky does, where the real one sends several times as much: shadows are
 to be seen into. Its colour is what the blue of the sky lacks, so that white paper on level ground is white. Below the horizon there is a
 ground that reflects what it gets.
 
-The sun stands to the left behind the camera that looks at scenes which have none.
-
-The grey one is what a photographer's studio is: it tints nothing, it is darkest below and brightest above, and a large soft lamp hangs
-where the sun of the other one stands. In light that is the same from everywhere a white thing looks like the light behind it, and a mirror
-too; here each side of a thing has a brightness of its own, and what is behind it is a grey that neither white nor black is lost in.
+The sun stands to the left behind the camera that looks at scenes which have none; how high, and how hazy the air is, says the `Sky`.
 """
 
 from __future__ import annotations
@@ -22,20 +18,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renderer.scene.environment_tables import LUMINANCE, solid_angles
+from renderer.scene.model import Environment, Sky
 from renderer.scene.soup import Float32s, Float64s
 
 SIZE = (256, 512)
-TURBIDITY = 2.6
-SUN = (-0.62, 0.72, 0.60)  # towards it; not of unit length
+AZIMUTH = math.atan2(0.60, -0.62)  # of the sun, from +x towards +z
+LOWEST, HIGHEST = 3.0, 90.0  # degrees of elevation for which there is a sky
+CLEAREST, HAZIEST = 2.0, 10.0  # and of turbidity
 SUN_RADIUS = math.radians(2.2)
 SUN_SHARE = 0.62  # of what level ground receives
 GROUND = (0.185, 0.18, 0.17)  # albedo
 HORIZON = 0.03  # of the elevation's sine, over which sky and ground pass into each other
 RADIANCE = 0.9  # of white paper on level ground
-
-STUDIO_SIZE = (64, 128)
-FLOOR, WALL, CEILING = 0.10, 0.22, 0.80  # radiance straight down, at the horizon, straight up
-LAMP_RADIUS = math.radians(20.0)
 
 # Appendix A.2 of the paper: rows A to E of Perez's formula, each as slope and offset in the turbidity.
 _PEREZ = {
@@ -51,14 +45,26 @@ _ZENITH = {
 _RGB_OF_XYZ = np.array([[3.2406, -1.5372, -0.4986], [-0.9689, 1.8758, 0.0415], [0.0557, -0.2040, 1.0570]])
 
 
-@lru_cache(maxsize=1)
-def clear_sky() -> Float32s:
-    """float32[height, width, 3]: the picture, equirectangular as `Environment.image` is."""
+def picture_of(environment: Environment) -> Float32s | None:
+    """The image of surroundings, made if they are a sky; the same array each time. None where they are the same all around."""
+    return environment.image if environment.sky is None else clear_sky(environment.sky)
+
+
+@lru_cache(maxsize=2)
+def clear_sky(sky: Sky) -> Float32s:
+    """float32[height, width, 3]: the picture, equirectangular as `Environment.image` is. What is beyond the limits counts as at them."""
     height, width = SIZE
-    up, towards = _directions(height, width)
+    theta = (np.arange(height) + 0.5)[:, None] * (math.pi / height)
+    phi = ((np.arange(width) + 0.5) / width - 0.5)[None, :] * (2 * math.pi)
+    up = np.broadcast_to(np.cos(theta), SIZE)
+    directions = np.stack([np.sin(theta) * np.cos(phi), up, np.sin(theta) * np.sin(phi)], -1)
+    elevation = math.radians(min(max(sky.elevation, LOWEST), HIGHEST))
+    sun = np.array([math.cos(elevation) * math.cos(AZIMUTH), math.sin(elevation), math.cos(elevation) * math.sin(AZIMUTH)])
+    turbidity = min(max(sky.turbidity, CLEAREST), HAZIEST)
+    towards = np.clip(directions @ sun, -1.0, 1.0)
     weight = (solid_angles(height, width)[:, None] * np.maximum(up, 0.0))[..., None]
 
-    air = preetham(np.maximum(up, 1e-3), np.arccos(towards), math.acos(SUN[1] / float(np.linalg.norm(SUN))), TURBIDITY)
+    air = preetham(np.maximum(up, 1e-3), np.arccos(towards), math.pi / 2 - elevation, turbidity)
     from_air = (air * weight).sum((0, 1)) / math.pi  # of white paper
     air = air * (RADIANCE * (1 - SUN_SHARE) / float(from_air @ LUMINANCE))
     disk = np.clip((SUN_RADIUS - np.arccos(towards)) / (0.35 * SUN_RADIUS) + 0.5, 0.0, 1.0)[..., None]
@@ -68,32 +74,6 @@ def clear_sky() -> Float32s:
     picture: Float32s = (above * share + below * (1 - share)).astype(np.float32)
     picture.setflags(write=False)
     return picture
-
-
-@lru_cache(maxsize=1)
-def studio_sky() -> Float32s:
-    """float32[height, width, 3]: the grey sky with a lamp, as a picture like `clear_sky`; white paper on level ground is as
-    bright in it."""
-    height, width = STUDIO_SIZE
-    up, towards = _directions(height, width)
-    weight = solid_angles(height, width)[:, None] * np.maximum(up, 0.0)
-    smooth = np.abs(up) ** 1.5
-    walls = WALL + (np.where(up > 0, CEILING, FLOOR) - WALL) * smooth
-    lamp = np.clip((LAMP_RADIUS - np.arccos(towards)) / (0.5 * LAMP_RADIUS) + 0.5, 0.0, 1.0)
-    lamp = lamp * lamp * (3 - 2 * lamp)
-    grey = walls + lamp * ((RADIANCE * math.pi - float((walls * weight).sum())) / float((lamp * weight).sum()))
-    picture: Float32s = np.repeat(grey[..., None], 3, axis=2).astype(np.float32)
-    picture.setflags(write=False)
-    return picture
-
-
-def _directions(height: int, width: int) -> tuple[Float64s, Float64s]:
-    """Of each texel of a picture, float64[height, width]: the sine of its elevation, and the cosine of its angle to the sun."""
-    theta = (np.arange(height) + 0.5)[:, None] * (math.pi / height)
-    phi = ((np.arange(width) + 0.5) / width - 0.5)[None, :] * (2 * math.pi)
-    up = np.broadcast_to(np.cos(theta), (height, width))
-    directions = np.stack([np.sin(theta) * np.cos(phi), up, np.sin(theta) * np.sin(phi)], -1)
-    return up, np.clip(directions @ (np.array(SUN) / np.linalg.norm(SUN)), -1.0, 1.0)
 
 
 def preetham(up: Float64s, gamma: Float64s, sun: float, turbidity: float) -> Float64s:

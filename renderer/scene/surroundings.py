@@ -1,7 +1,7 @@
 """What surrounds a scene by the user's word, in place of what the scene says: a picture in a file, a clear sky with a sun, or nothing.
 
-Without a word, a scene that nothing would light gets a neutral sky, and one that has light stays as it is. A surface that shines no
-brighter than white paper does in that sky is no lamp: it is a label that is to be read, a screen, a diode on a helmet, and what it
+Without a word, a scene that nothing would light is under the clear sky, and one that has light stays as it is. A surface that shines no
+brighter than white paper does under that sky is no lamp: it is a label that is to be read, a screen, a diode on a helmet, and what it
 belongs to would be drawn in the dark. Such is all that glTF can say without KHR_materials_emissive_strength.
 """
 
@@ -11,15 +11,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from engine import events
-from renderer.scene.model import Environment, Scene
+from renderer.scene.images import read_image
+from renderer.scene.model import Environment, Scene, Sky
 
 GLOW = 1.0  # radiance of a surface's brightest channel, above which it is a lamp
-NOT_SAVED = "surroundings from a picture"
 
 
 def surrounded(scene: Scene, choice: str | None) -> Scene:
-    """The scene under `choice`: "sky", "none", or the path of an equirectangular picture; None leaves it as it is,
-    unless it is dark: then it is under a neutral sky, which is said in a warning.
+    """The scene under `choice`: "sky", "none", or the path of an equirectangular picture; None leaves it as it is, unless it is dark: then
+    it is under a clear sky, which is said in a warning.
 
     Raises ImageError where there is no such picture.
     """
@@ -27,22 +27,17 @@ def surrounded(scene: Scene, choice: str | None) -> Scene:
         glow = _brightest(scene)
         if scene.environment is not None or scene.lights or glow > GLOW:
             return scene
-        from renderer.scene.sky import studio_sky
-
         but = " but what glows" if glow else ""
-        events.record("warning", message=f"the scene has no light of its own{but}; a neutral sky lights it")
-        return replace(scene, environment=Environment(image=studio_sky()))
+        events.record("warning", message=f"the scene has no light of its own{but}; a clear sky with a sun lights it")
+        return replace(scene, environment=Environment(sky=Sky()))
     if choice == "none":
         return replace(scene, environment=Environment((0.0, 0.0, 0.0)))
-    if choice == "sky":
-        from renderer.scene.sky import clear_sky
+    return replace(scene, environment=Environment(sky=Sky()) if choice == "sky" else pictured(Path(choice)))
 
-        image = clear_sky()
-    else:
-        from renderer.scene.images import read_image
 
-        image = read_image(Path(choice))
-    return replace(scene, environment=Environment(image=image), lost=[*scene.lost, NOT_SAVED])
+def pictured(path: Path) -> Environment:
+    """The surroundings that a picture file shows. Raises ImageError where there is none."""
+    return Environment(image=read_image(path), source=path)
 
 
 def _brightest(scene: Scene) -> float:

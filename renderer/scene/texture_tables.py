@@ -73,6 +73,10 @@ class TextureTables:
         """The number that kernels know a slot's texture by; -1 for none."""
         return -1 if ref is None else self.numbers.get((ref.texture, is_srgb(slot)), -1)
 
+    def holds(self, texture: int, slot: str) -> bool:
+        """Whether a texture of the scene is here as the slot has it."""
+        return (texture, is_srgb(slot)) in self.numbers
+
 
 def is_srgb(slot: str) -> bool:
     """Whether what is in a slot is stored through the sRGB curve (alpha never is)."""

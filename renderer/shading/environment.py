@@ -15,10 +15,8 @@ scattering costs one look-up.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from engine import Tensor, where
 from renderer.sampling.rng import Rng
@@ -42,10 +40,6 @@ class EnvironmentMap:
     scale: Any
     shift: Any
     share: Any
-
-    def changed(self, strength: float, turn: float) -> EnvironmentMap:
-        """Of another strength (a factor), and turned by some degrees more."""
-        return replace(self, scale=self.scale * np.float32(strength), shift=self.shift + turn / 360.0)
 
     def radiance(self, direction: Vec3) -> Vec3:
         """What a unit vector of the world looks at."""

@@ -75,10 +75,14 @@ class Look:
 
     def covers(self, other: Look) -> bool:
         """Whether kernels for this look can draw all that those for the other can."""
+        return not self.lacks(other)
+
+    def lacks(self, other: Look) -> list[str]:
+        """The names of features and slots that the other has and this has not (or not as the other needs them)."""
         mine, theirs = _parts(self), _parts(other)
         slots = {slot.name: slot for slot in self.slots}
-        read = all(slot.name in slots and slots[slot.name].covers(slot) for slot in other.slots)
-        return read and all(mine[name] or not theirs[name] for name in mine)
+        unread = [slot.name for slot in other.slots if slot.name not in slots or not slots[slot.name].covers(slot)]
+        return [name for name in mine if theirs[name] and not mine[name]] + unread
 
     @property
     def texcoords(self) -> tuple[int, ...]:

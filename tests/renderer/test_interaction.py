@@ -55,7 +55,7 @@ CHANGES: list[tuple[str, Callable[[Session], None], bool]] = [
     ("a focus that no lens looks at", lambda s: s.set_camera(replace(s.camera, focus=2.0)), False),
     ("the same size", lambda s: s.resize(s.width, s.height), False),
     ("a size of nothing", lambda s: s.resize(0, 12), False),
-    ("strength of what is not there", lambda s: setattr(s, "environment_strength", 2.0), False),
+    ("strength of what is not there", lambda s: s.update_environment(), False),  # type: ignore[func-returns-value]
     ("no edit at all", lambda s: (s.update_materials([]), s.update_instances([])), False),  # type: ignore[return-value, func-returns-value]
     ("another depth", lambda s: setattr(s, "depth", 5), True),
     ("another camera", lambda s: s.set_camera(look_at((0.3, 1, 3.9), (0, 1, 0))), True),
@@ -155,7 +155,8 @@ def test_the_sky_is_as_strong_as_one_likes(device: Device) -> None:
     session.frame()
     once = session.mean().copy()
     np.testing.assert_allclose(once[0, 0], (0.5, 1.0, 2.0), rtol=1e-6)
-    session.environment_strength = 3.0
+    session.scene.environment = Environment((1.0, 2.0, 4.0), 1.5)
+    assert session.update_environment()
     assert session.samples == 0
     session.frame()
     np.testing.assert_allclose(session.mean(), 3 * once, rtol=1e-5)

@@ -17,8 +17,8 @@ from renderer.scene.framing import DEFAULT_VIEW
 from renderer.scene.gltf_write import encode, not_kept
 from renderer.scene.images import ImageError, write_image
 from renderer.scene.importers import load
-from renderer.scene.model import Environment, Light, Material, Scene
-from renderer.scene.sky import RADIANCE, SUN, clear_sky, preetham, studio_sky
+from renderer.scene.model import Environment, Light, Material, Scene, Sky
+from renderer.scene.sky import AZIMUTH, RADIANCE, clear_sky, picture_of, preetham
 from renderer.scene.surroundings import surrounded
 from tests.renderer.helpers.worlds import grey, icosphere, look_at, scene_of
 
@@ -35,8 +35,9 @@ def picture() -> np.ndarray:
 # ---- the sky ----
 
 
-def test_white_paper_on_level_ground_is_white_under_the_sky() -> None:
-    sky = clear_sky().astype(float)
+@pytest.mark.parametrize("said", [Sky(), Sky(3.0), Sky(89.0, 2.0), Sky(15.0, 9.0)])
+def test_white_paper_on_level_ground_is_white_under_the_sky(said: Sky) -> None:
+    sky = clear_sky(said).astype(float)
     height, width = sky.shape[:2]
     up = np.cos((np.arange(height) + 0.5) * math.pi / height)
     irradiance = (sky.sum(1) * (np.maximum(up, 0) * solid_angles(height, width))[:, None]).sum(0)
@@ -44,12 +45,29 @@ def test_white_paper_on_level_ground_is_white_under_the_sky() -> None:
     assert np.isfinite(sky).all() and (sky > 0).all()
 
 
-def test_the_brightest_of_the_sky_is_the_sun_which_stands_on_the_side_of_the_camera_and_to_its_left() -> None:
-    sky = clear_sky().sum(2)
-    row, column = np.unravel_index(sky.argmax(), sky.shape)
-    theta, phi = (row + 0.5) * math.pi / sky.shape[0], ((column + 0.5) / sky.shape[1] - 0.5) * 2 * math.pi
-    sun = np.array([math.sin(theta) * math.cos(phi), math.cos(theta), math.sin(theta) * math.sin(phi)])
-    assert sun @ (np.array(SUN) / np.linalg.norm(SUN)) > math.cos(math.radians(2))
+def brightest(sky: Sky) -> np.ndarray:
+    """Towards the brightest texel of a sky."""
+    image = clear_sky(sky).sum(2)
+    row, column = np.unravel_index(image.argmax(), image.shape)
+    theta, phi = (row + 0.5) * math.pi / image.shape[0], ((column + 0.5) / image.shape[1] - 0.5) * 2 * math.pi
+    return np.array([math.sin(theta) * math.cos(phi), math.cos(theta), math.sin(theta) * math.sin(phi)])
+
+
+@pytest.mark.parametrize("elevation", [6.0, 20.0, 45.0, 80.0])
+@pytest.mark.parametrize("turbidity", [2.0, 6.0])
+def test_the_sun_stands_as_high_as_is_said(elevation: float, turbidity: float) -> None:
+    height = math.radians(elevation)
+    sun = np.array([math.cos(height) * math.cos(AZIMUTH), math.sin(height), math.cos(height) * math.sin(AZIMUTH)])
+    assert brightest(Sky(elevation, turbidity)) @ sun > math.cos(math.radians(2.5))
+
+
+def test_the_haze_takes_the_blue_out_of_the_sky() -> None:
+    clear, hazy = (clear_sky(Sky(40.0, turbidity))[20].mean(0) for turbidity in (2.0, 8.0))
+    assert clear[2] / clear[0] > 1.2 * hazy[2] / hazy[0]
+
+
+def test_the_sun_stands_on_the_side_of_the_camera_and_to_its_left() -> None:
+    sun = brightest(Sky())
     back = np.array(DEFAULT_VIEW) / np.linalg.norm(DEFAULT_VIEW)
     right = np.cross([0, 1, 0], back)
     assert sun @ back > 0.3 and sun @ right < -0.3 and 0.5 < sun[1] < 0.9
@@ -64,36 +82,6 @@ def test_the_sky_is_blue_away_from_the_sun_and_paler_at_the_horizon() -> None:
     assert zenith @ [0.2126, 0.7152, 0.0722] == pytest.approx(luminance, rel=2e-3)
 
 
-# ---- the studio ----
-
-
-def test_white_paper_is_as_bright_in_the_studio_as_under_the_clear_sky_and_nothing_there_has_a_hue() -> None:
-    sky = studio_sky().astype(np.float64)
-    height, width, _ = sky.shape
-    up = np.cos((np.arange(height) + 0.5) * math.pi / height)
-    irradiance = (sky.sum(1) * (np.maximum(up, 0) * solid_angles(height, width))[:, None]).sum(0)
-    np.testing.assert_allclose(irradiance / math.pi, [RADIANCE] * 3, rtol=0.01)
-    assert np.isfinite(sky).all() and (sky > 0).all() and (np.ptp(sky, axis=2) == 0).all()
-
-
-def test_the_lamp_of_the_studio_hangs_where_the_sun_stands_and_above_is_brighter_than_below() -> None:
-    sky, sun = studio_sky()[..., 0], clear_sky().sum(2)
-    lamp, its = ((np.array(np.unravel_index(s.argmax(), s.shape)) + 0.5) / s.shape for s in (sky, sun))
-    np.testing.assert_allclose(lamp, its, atol=20 / 180)
-    level = np.median(sky, axis=1)  # the lamp is in less than half of any row
-    assert (np.diff(level) <= 0).all() and level[0] > 3 * level[-1]
-
-
-def test_white_things_are_seen_in_the_studio_in_front_of_its_walls() -> None:
-    """In the light of a uniform sky a white ball is invisible; here it is lit from the left and above, and brighter than what is behind."""
-    scene = surrounded(scene_of((icosphere(2), grey(1.0)), camera=look_at((0, 0, 4), (0, 0, 0), 0.8)), None)
-    session = Session(scene, width=48, height=48, backend="cpu", threads=1, spp=64)
-    session.frame()
-    picture = session.mean().mean(2)
-    lit, dim, behind = picture[14:18, 14:18].mean(), picture[32:36, 32:36].mean(), picture[:, 0].mean()
-    assert lit > 1.5 * dim and lit > 1.5 * behind
-
-
 # ---- choosing ----
 
 
@@ -104,34 +92,49 @@ def test_each_word_gives_its_surroundings(tmp_path: Path) -> None:
     assert surrounded(replace(scene, environment=None, lights=[lamp]), None).environment is None
     assert surrounded(scene, "none").environment == Environment((0.0, 0.0, 0.0))
     sky = surrounded(scene, "sky").environment
-    assert sky is not None and sky.image is clear_sky()
+    assert sky == Environment(sky=Sky()) and picture_of(sky) is clear_sky(Sky())
     for ending in ("hdr", "exr"):
         write_image(tmp_path / f"a.{ending}", picture())
         given = surrounded(scene, str(tmp_path / f"a.{ending}")).environment
-        assert given is not None and given.image is not None
+        assert given is not None and given.image is not None and given.source == tmp_path / f"a.{ending}"
         np.testing.assert_allclose(given.image, picture(), rtol=0.01, atol=0.01)
 
 
-def test_a_dark_scene_is_under_a_neutral_sky_which_is_said_and_not_saved(tmp_path: Path) -> None:
+def words(scene: Scene) -> tuple[Scene, list[str]]:
+    """The scene surrounded without a word, and what was said."""
     told: list[str] = []
     end = events.subscribe(lambda event: told.append(event.fields["message"]), {"warning"})
-    scene = surrounded(ball(), None)
+    scene = surrounded(scene, None)
     end()
-    assert scene.environment is not None and scene.environment.image is studio_sky() and scene.lost == []
-    assert told == ["the scene has no light of its own; a neutral sky lights it"]
-    (tmp_path / "saved.glb").write_bytes(encode(scene))
-    assert load(tmp_path / "saved.glb").environment is None
+    return scene, told
+
+
+def test_a_dark_scene_is_under_a_clear_sky_which_is_said_once() -> None:
+    """C25."""
+    scene, told = words(ball())
+    assert scene.environment == Environment(sky=Sky())
+    assert told == ["the scene has no light of its own; a clear sky with a sun lights it"]
+    session = Session(scene, width=16, height=16, backend="cpu", threads=1, spp=4)
+    session.frame()
+    assert session.mean().mean() > 0.05
 
 
 @pytest.mark.parametrize(("radiance", "dark"), [(0.2, True), (1.0, True), (1.01, False), (30.0, False)])
 def test_what_glows_like_paper_is_no_lamp(radiance: float, dark: bool) -> None:
     """Labels that are to be read, diodes: what they belong to is seen all the same."""
-    told: list[str] = []
-    end = events.subscribe(lambda event: told.append(event.fields["message"]), {"warning"})
-    scene = surrounded(scene_of((icosphere(1), grey(0.5)), (icosphere(0), Material(emissive=(0.1, radiance, 0.0)))), None)
-    end()
+    scene, told = words(scene_of((icosphere(1), grey(0.5)), (icosphere(0), Material(emissive=(0.1, radiance, 0.0)))))
     assert (scene.environment is not None) == dark
-    assert told == ["the scene has no light of its own but what glows; a neutral sky lights it"] * dark
+    assert told == ["the scene has no light of its own but what glows; a clear sky with a sun lights it"] * dark
+
+
+def test_white_things_and_mirrors_are_seen_under_the_sky() -> None:
+    """In light that is the same from everywhere neither is: here it is lit from the left and above."""
+    for material in (grey(1.0), Material(metallic=1.0, roughness=0.2)):
+        scene = surrounded(scene_of((icosphere(3), material), camera=look_at((0, 0, 4), (0, 0, 0), 0.8)), None)
+        session = Session(scene, width=48, height=48, backend="cpu", threads=1, spp=64)
+        session.frame()
+        seen = session.mean().mean(2)[14:34, 14:34]
+        assert seen.max() > 2 * seen.min() > 0
 
 
 def test_without_surroundings_a_scene_without_lights_is_black_everywhere() -> None:
@@ -154,11 +157,19 @@ def test_a_picture_that_is_cut_off_is_one_line_that_names_it(tmp_path: Path, end
 
 
 def test_a_picture_of_surroundings_is_not_saved_and_that_is_said(tmp_path: Path) -> None:
-    scene = surrounded(ball(), "sky")
-    assert not_kept(scene) == [f"surroundings from a picture of {scene.path.name} are not kept"]
+    scene = replace(ball(), environment=Environment(image=picture()))
+    assert not_kept(scene) == ["surroundings from a picture are not kept"]
     (tmp_path / "saved.glb").write_bytes(encode(scene))
     again = load(tmp_path / "saved.glb")
     assert again.environment is None and not again.warnings
+
+
+@pytest.mark.parametrize("sky", [Sky(), Sky(12.5, 7.25)])
+def test_a_sky_is_saved_with_the_scene(sky: Sky, tmp_path: Path) -> None:
+    scene = replace(ball(), environment=Environment((1.0, 0.5, 0.25), 2.0, 30.0, sky=sky))
+    assert not not_kept(scene)
+    (tmp_path / "saved.glb").write_bytes(encode(scene))
+    assert load(tmp_path / "saved.glb").environment == scene.environment
 
 
 def test_surroundings_are_equal_where_their_numbers_are_and_their_picture_is_the_same() -> None:
@@ -166,6 +177,7 @@ def test_surroundings_are_equal_where_their_numbers_are_and_their_picture_is_the
     assert Environment(image=one) == Environment(image=one) and hash(Environment(image=one)) == hash(Environment(image=one))
     assert Environment(image=one) != Environment(image=other) and Environment(image=one) != Environment(image=one, turn=1.0)
     assert Environment((1.0, 2.0, 3.0)) == Environment((1.0, 2.0, 3.0)) and Environment() != 3
+    assert Environment(sky=Sky(10.0)) == Environment(sky=Sky(10.0)) != Environment(sky=Sky(11.0))
 
 
 @pytest.mark.parametrize("command", ["bench", "render", "view"])
@@ -199,18 +211,21 @@ def drawn(session: Session) -> np.ndarray:
 
 def test_turning_and_dimming_a_picture_compiles_nothing_and_is_as_if_the_scene_said_so() -> None:
     device = open_device("cpu", threads=1)
-    said = replace(ball(), environment=Environment((0.5, 1.0, 1.5), 1.0, 10.0, picture()))
+    shown = picture()
+    said = replace(ball(), environment=Environment((0.5, 1.0, 1.5), 1.0, 10.0, shown))
     session = Session(said, width=16, height=16, spp=4, device=device)
     session.frame()
     compiles, plain = session.counters.compiles, session.mean().copy()
-    session.environment_turn, session.environment_strength = 80.0, 0.5
-    assert session.samples == 0, "the picture begins anew"
+    texels = session._data.environment.texels  # type: ignore[union-attr]
+    turned = session.scene.environment = Environment((0.5, 1.0, 1.5), 0.5, 90.0, shown)
+    assert session.update_environment() and session.samples == 0, "the picture begins anew"
+    assert session._data.environment.texels is texels, "and is not uploaded again"  # type: ignore[union-attr]
     changed = drawn(session)
-    turned = Environment((0.5, 1.0, 1.5), 0.5, 90.0, picture())
     other = Session(replace(said, environment=turned), width=16, height=16, spp=4, device=device)
     np.testing.assert_allclose(changed, drawn(other), rtol=1e-4, atol=1e-6)
     assert np.abs(changed - plain / 2).max() > 0.01
-    session.environment_turn, session.environment_strength = 0.0, 1.0
+    session.scene.environment = Environment((0.5, 1.0, 1.5), 1.0, 10.0, shown)
+    assert session.update_environment()
     np.testing.assert_array_equal(drawn(session), plain)
     assert session.counters.compiles == compiles
 
@@ -223,6 +238,8 @@ def test_another_picture_needs_no_other_kernels_and_a_sky_of_one_colour_does() -
     session.scene.environment = Environment(image=np.ones((16, 32, 3), np.float32))
     assert session.update_environment()
     np.testing.assert_allclose(drawn(session)[0], np.ones((16, 3)), rtol=1e-5)
+    session.scene.environment = Environment(sky=Sky(60.0))
+    assert session.update_environment() and drawn(session).std() > 0.01
     assert session.counters.compiles == compiles
     session.scene.environment = Environment((1.0, 1.0, 1.0))
     assert not session.update_environment()

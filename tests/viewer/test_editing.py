@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from renderer.app.viewer.editing import Changes, Editor, same, take_up
-from renderer.scene.model import Camera, Environment, Geometry, Instance, Material, Mesh, Perspective, Scene
+from renderer.scene.model import Camera, Environment, Geometry, Instance, Light, Material, Mesh, Perspective, Scene
 
 
 def small_scene() -> Scene:
@@ -26,6 +26,8 @@ def small_scene() -> Scene:
         materials=[Material(name) for name in ("wood", "glass", "lamp")],
         meshes=[Mesh("triangle", [triangle])],
         instances=[Instance(0, np.eye(4), name, k) for k, name in enumerate(("chair", "table", "lamp"))],
+        lights=[Light("sun", "directional", np.eye(4), 3), Light("bulb", "point", np.eye(4), 4)],
+        variants=["new", "worn"],
     )
 
 
@@ -40,7 +42,7 @@ def rough(editor: Editor, number: int, roughness: float) -> Material:
 
 
 def contents(scene: Scene) -> tuple[list, ...]:
-    return list(scene.materials), list(scene.instances), list(scene.cameras), [scene.environment]
+    return list(scene.materials), list(scene.instances), list(scene.cameras), list(scene.lights), [scene.environment], [scene.variant]
 
 
 def equal(one: tuple[list, ...], other: tuple[list, ...]) -> bool:
@@ -214,6 +216,12 @@ def test_changes_are_told_once_and_undoing_is_a_change() -> None:
     editor.set_environment(Environment((1.0, 1.0, 1.0)))
     changes = editor.take_changes()
     assert changes and changes.environment and not changes.cameras
+    editor.set_light(1, replace(editor.scene.lights[1], intensity=2.0))
+    editor.set_variant(1)
+    changes = editor.take_changes()
+    assert changes.lights == {1} and changes.variant and not changes.environment
+    assert editor.undo_label == "show worn" and editor.undo() and editor.undo() == "change bulb"
+    assert editor.scene.lights[1] == editor.loaded.lights[1]
 
 
 @pytest.mark.parametrize("world", [np.eye(3), np.full((4, 4), np.nan), np.diag([1.0, 1.0, 1.0, 2.0])])
@@ -230,6 +238,10 @@ def test_numbers_that_the_scene_does_not_have_are_refused() -> None:
         editor.set_material(3, Material())
     with pytest.raises(IndexError, match=r"no instances\[-1\]"):
         editor.move_instance(-1, np.eye(4))
+    with pytest.raises(IndexError, match=r"no lights\[2\]: it has 2"):
+        editor.set_light(2, editor.scene.lights[0])
+    with pytest.raises(IndexError, match=r"no variants\[2\]: it has 2"):
+        editor.set_variant(2)
 
 
 class Editing(RuleBasedStateMachine):
@@ -280,6 +292,18 @@ class Editing(RuleBasedStateMachine):
         self.editor.set_environment(None if strength is None else Environment((1.0, 1.0, 1.0), strength))
         self._edited(before)
 
+    @rule(number=st.integers(0, 1), intensity=st.sampled_from([0.0, 1.0, 2.0]))
+    def change_a_light(self, number: int, intensity: float) -> None:
+        before = contents(self.editor.scene)
+        self.editor.set_light(number, replace(self.editor.scene.lights[number], intensity=intensity))
+        self._edited(before)
+
+    @rule(variant=st.sampled_from([None, 0, 1]))
+    def show_a_variant(self, variant: int | None) -> None:
+        before = contents(self.editor.scene)
+        self.editor.set_variant(variant)
+        self._edited(before)
+
     @rule()
     def begin(self) -> None:
         self._changed()
@@ -308,7 +332,8 @@ class Editing(RuleBasedStateMachine):
     @rule()
     def tell_the_renderer(self) -> None:
         changes = self.editor.take_changes()
-        told = (changes.materials, changes.instances, changes.cameras, {0} if changes.environment else set())
+        alone = ({0} if changed else set() for changed in (changes.environment, changes.variant))
+        told = (changes.materials, changes.instances, changes.cameras, changes.lights, *alone)
         for mine, theirs, numbers in zip(self.device, contents(self.editor.scene), told):
             for number in numbers:
                 mine[number] = theirs[number]

@@ -1,14 +1,13 @@
 """The panel in a window of its own: it fits, it can be used with a mouse, and its handles are where the renderer draws things.
 
-The window and Dear ImGui are the viewer's own, on an X server without a screen; the picture is a plain colour. Where a control is, is
-read from Dear ImGui in passing (`Seen`); what the mouse does there goes through the X server, as a user's would.
+What it does to a scene's materials, lights and surroundings is in `test_panel_scene`.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import fields, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,177 +17,23 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from engine import Tensor
-from renderer.app.viewer.state import CompileFigure, Figures, KernelFigure, Progress, Settings
+from renderer.app.viewer.state import Figures, Progress
 from renderer.pipeline.camera import camera_data
 from renderer.scene import gltf
-from renderer.scene.model import Camera, Environment, Material, Orthographic, Perspective
-from tests.viewer.xvfb import Screen
+from renderer.scene.model import Camera, Orthographic, Perspective
 
 pytest.importorskip("imgui_bundle", reason="the viewer's packages are not installed: pip install 'rayfuse[viewer]'")
 
 from imgui_bundle import imgui
 
-from renderer.app.viewer import gizmo, panel_figures, panel_files, panel_notes, panel_scene
-from renderer.app.viewer.controls import View
-from renderer.app.viewer.editing import Editor, Selection
-from renderer.app.viewer.overlay import Overlay
-from renderer.app.viewer.panel import MOST_SHARE, Panel, PanelActions
+from renderer.app.viewer import gizmo, panel_figures, panel_files, panel_notes
+from renderer.app.viewer.editing import Selection
+from renderer.app.viewer.panel import MOST_SHARE, PanelActions
 from renderer.app.viewer.panel_transform import Transform, angles, decompose, rotation_matrix
 from renderer.app.viewer.panel_widgets import NameList
-from renderer.app.viewer.window import Window, load_glfw
+from tests.viewer.desk import GREY, Desk, Seen, only_section, open_all
 
-PATIENCE = 20.0  # s
-GREY = (0.5, 0.5, 0.5)
 SIZES = [(640, 480, 1.0), (1280, 800, 1.0), (500, 700, 1.0), (2560, 1440, 1.0), (1280, 960, 2.0), (2560, 1440, 2.0)]
-
-
-class Desk:
-    """A window with a panel, about the scene of a study."""
-
-    def __init__(self, glfw: Any, screen: Screen, scene: Path, size: tuple[int, int]) -> None:
-        import moderngl
-
-        self._screen = screen
-        self.window = Window(glfw, "panel", size)
-        glfw.set_window_pos(self.window.handle, 0, 0)
-        self.window.begin(vsync=False)
-        self.context = moderngl.create_context()
-        self.overlay = Overlay(self.window)
-        self.panel = Panel(self.overlay.fonts)
-        self.settings, self.figures = Settings(), sample_figures()
-        self.editor = Editor(gltf.load(scene))
-        self.view = View(self.editor.scene.cameras[0], np.zeros(3))
-        self.asked: list[PanelActions] = []
-
-    def turn(self, count: int = 1) -> None:
-        """So many turns of the loop; what they ask for is kept in `asked`."""
-        for _ in range(count):
-            self.window.glfw.poll_events()
-            self.window.wait(0, self.overlay)
-            self.context.screen.use()
-            self.context.clear(*GREY)
-            self.overlay.begin()
-            actions = self.panel.draw(self.settings, self.figures, self.editor, self.view)
-            self.overlay.end()
-            self.window.swap()
-            if actions != PanelActions():
-                self.asked.append(actions)
-
-    def until(self, condition: Callable[[], object], what: str) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while not condition():
-            assert time.monotonic() < deadline, f"still not: {what}"
-            self.turn()
-
-    def mouse(self, *what: object) -> None:
-        """Words of xdotool, then some turns in which what they did arrives."""
-        self._screen.xdotool(*what)
-        self.turn(4)
-
-    def to(self, x: float, y: float) -> None:
-        """Moves the mouse, and waits until the window knows."""
-        self._screen.xdotool("mousemove", round(x), round(y))
-        mouse = imgui.get_io().mouse_pos
-        self.until(lambda: (mouse.x, mouse.y) == (round(x), round(y)), f"the mouse is at {x}, {y}")
-        self.turn(2)
-
-    def pixels(self) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """uint8[height, width, 3] of what was drawn last."""
-        width, height = self.window.framebuffer
-        data = self.context.screen.read((0, 0, width, height), 3, alignment=1)
-        return np.frombuffer(data, np.uint8).reshape(height, width, 3)[::-1]
-
-    def close(self) -> None:
-        self.overlay.close()
-        self.context.release()
-        self.window.close()
-
-
-def sample_figures() -> Figures:
-    figures = Figures(
-        device="a device with a rather long name (of some company, with 256 bits)", driver="Driver 1.2.3", backend="cpu", samples=245,
-        window=(640, 480), picture=(640, 480), frames=100, rays_per_s=12.4e6, device_bytes=1 << 27, host_bytes=1 << 29,
-        present_path="mapped pixel buffer", present_reason="a reason that takes more than one line of the panel's width", present_ms=0.4,
-        usable={"cpu": None, "opengl": None, "cuda": "no driver: libcuda.so.1 was not found"}, warnings=["a warning"],
-    )  # fmt: skip
-    figures.frame_ms.extend(20.0 + k % 7 for k in range(240))
-    figures.kernels = [KernelFigure("trace_and_shade_with_a_long_name_0", 12.25, 256), KernelFigure("tonemap_1", 1.3, 512)]
-    figures.compiles = [CompileFigure(12.3, "workgroup 256 -> 512", 1.84, 3)]
-    return figures
-
-
-@pytest.fixture(scope="module")
-def glfw(screen: Screen) -> Iterator[Any]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DISPLAY", screen.display)
-        patch.delenv("WAYLAND_DISPLAY", raising=False)
-        yield load_glfw
-
-
-@pytest.fixture
-def desks(glfw: Any, screen: Screen, root: Path) -> Iterator[Callable[..., Desk]]:
-    """Opens desks, which are closed with the test: `desks((width, height))`."""
-    opened: list[Desk] = []
-
-    def open_one(size: tuple[int, int] = (900, 700)) -> Desk:
-        opened.append(Desk(glfw(), screen, root / "scenes" / "study.gltf", size))
-        return opened[-1]
-
-    yield open_one
-    for desk in opened:
-        desk.close()
-
-
-class Seen:
-    """Where Dear ImGui put its controls in the latest turn, by the end of their label: left, top, right, bottom. It calls the real ones."""
-
-    KINDS = ("button", "slider_float", "slider_int", "drag_float", "drag_float3", "combo", "collapsing_header", "selectable", "checkbox")
-
-    def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self.at: dict[str, tuple[float, float, float, float]] = {}
-        self.calls: dict[str, int] = {}
-        self.texts: list[str] = []
-        for kind in self.KINDS:
-            patch.setattr(imgui, kind, self._control(kind, getattr(imgui, kind)))
-        for kind, place in (("text_unformatted", 0), ("text_colored", 1)):
-            patch.setattr(imgui, kind, self._text(place, getattr(imgui, kind)))
-
-    def _control(self, kind: str, real: Callable[..., Any]) -> Callable[..., Any]:
-        def control(label: str, *arguments: Any) -> Any:
-            result = real(label, *arguments)
-            low, high = imgui.get_item_rect_min(), imgui.get_item_rect_max()
-            self.at[label.rpartition("##")[2].lstrip("#")] = (low.x, low.y, high.x, high.y)
-            self.calls[kind] = self.calls.get(kind, 0) + 1
-            return result
-
-        return control
-
-    def _text(self, place: int, real: Callable[..., Any]) -> Callable[..., Any]:
-        def text(*arguments: Any) -> Any:
-            self.texts.append(arguments[place])
-            return real(*arguments)
-
-        return text
-
-    def middle(self, name: str) -> tuple[float, float]:
-        left, top, right, bottom = self.at[name]
-        return (left + right) / 2, (top + bottom) / 2
-
-
-@pytest.fixture
-def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
-    return Seen(monkeypatch)
-
-
-def open_all(patch: pytest.MonkeyPatch) -> None:
-    """Opens every section of the panel."""
-    real = imgui.collapsing_header
-
-    def opened(label: str, flags: int = 0) -> Any:
-        imgui.set_next_item_open(True)
-        return real(label, flags)
-
-    patch.setattr(imgui, "collapsing_header", opened)
 
 
 # ---- it fits ----
@@ -281,7 +126,7 @@ def test_a_drag_of_a_slider_is_one_step_of_the_history(desks: Callable[..., Desk
     desk = desks((900, 900))
     desk.turn(3)
     before = desk.editor.scene.materials[0]
-    left, top, right, bottom = seen.at["Roughness"]
+    left, top, right, bottom = seen.at["roughness"]
     desk.to(left + 0.9 * (right - left), (top + bottom) / 2)
     desk.mouse("mousedown", 1)
     roughness = []
@@ -296,17 +141,6 @@ def test_a_drag_of_a_slider_is_one_step_of_the_history(desks: Callable[..., Desk
     desk.mouse("click", 1)
     desk.until(lambda: desk.editor.scene.materials[0] == before, "the material is as it was")
     assert not desk.editor.can_undo and desk.editor.can_redo
-
-
-def only_section(name: str, patch: pytest.MonkeyPatch) -> None:
-    """Opens this section of the panel and closes all others."""
-    real = imgui.collapsing_header
-
-    def header(label: str, flags: int = 0) -> Any:
-        imgui.set_next_item_open(label.startswith(name))
-        return real(label, flags)
-
-    patch.setattr(imgui, "collapsing_header", header)
 
 
 def test_handles_move_the_selected_object_along_their_axis_in_one_step(desks: Callable[..., Desk]) -> None:
@@ -395,37 +229,6 @@ def test_a_button_of_the_head_asks_once(desks: Callable[..., Desk], seen: Seen, 
     desk.until(lambda: desk.asked, f"{field} is asked for")
     desk.turn(3)
     assert desk.asked == [PanelActions(**{field: True})]  # type: ignore[arg-type]
-
-
-def test_the_sky_can_be_set_where_there_is_one_and_be_turned_where_it_is_a_picture(
-    desks: Callable[..., Desk], seen: Seen, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    only_section("Picture", monkeypatch)
-    desk = desks()
-    desk.turn(3)
-
-    def drag(name: str) -> None:
-        left, top, right, bottom = seen.at[name]
-        desk.to(left + 0.3 * (right - left), (top + bottom) / 2)
-        desk.mouse("mousedown", 1)
-        desk.mouse("mouseup", 1)
-
-    desk.figures.lights = 3
-    desk.turn()
-    drag("Env. strength")
-    assert desk.settings.environment_strength == 1.0
-    desk.figures.lights = 0
-    desk.turn()
-    drag("Env. turn")
-    assert desk.settings.environment_turn == 0.0
-    seen.texts.clear()
-    desk.until(lambda: any("the same all around" in text for text in seen.texts), "the reason is shown")
-    drag("Env. strength")
-    desk.until(lambda: 0 < desk.settings.environment_strength < 1, "the sky is darker")
-    desk.editor.set_environment(Environment(image=np.ones((2, 4, 3), np.float32)))
-    desk.turn()
-    drag("Env. turn")
-    desk.until(lambda: -180 < desk.settings.environment_turn < 0, "the picture is turned")
 
 
 def test_the_keys_are_told_and_escape_closes_them(desks: Callable[..., Desk], seen: Seen) -> None:
@@ -532,12 +335,6 @@ def test_the_search_finds_names_that_have_all_its_words() -> None:
         assert list(names._found) == found
 
 
-def test_every_number_colour_and_choice_of_a_material_has_its_control() -> None:
-    """Layers (dispersion is one of refracted light) and textures, which kernels do not draw yet, have none."""
-    plain = {field.name for field in fields(Material) if isinstance(getattr(Material(), field.name), (str, bool, float, tuple))}
-    assert set(panel_scene.MATERIAL_CONTROLS) == plain - {"dispersion"}
-
-
 def test_a_name_for_a_file_is_judged_while_it_is_typed(tmp_path: Path, cornell: Path) -> None:
     assert panel_files.wrong_to_load(cornell) == ""
     assert panel_files.wrong_to_load(tmp_path / "none.gltf") == "There is no such file"
@@ -545,6 +342,8 @@ def test_a_name_for_a_file_is_judged_while_it_is_typed(tmp_path: Path, cornell: 
     bunny = tmp_path / "bunny.PLY"
     bunny.write_bytes(b"ply\n")
     assert panel_files.wrong_to_load(bunny) == "", "whatever can be dropped on the window can be opened"
+    assert panel_files.wrong_to_surround(cornell) == "A picture's file ends in .png, .exr, .hdr, .npy"
+    assert panel_files.wrong_to_surround(tmp_path / "none.hdr") == "There is no such file"
     assert panel_files.wrong_to_save(tmp_path / "scene.glb") == ""
     assert panel_files.wrong_to_save(tmp_path / "scene.gltf") == "The file's name has to end in .glb"
     assert panel_files.wrong_to_save(tmp_path / "no" / "scene.glb") == f"There is no folder {tmp_path / 'no'}"

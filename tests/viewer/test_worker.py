@@ -100,7 +100,7 @@ def workers() -> Iterator[list[Worker]]:
 
 def shot_of(camera: Camera, **changed: Any) -> Shot:
     plain = Shot(
-        camera=camera, size=SIZE, spp=1, depth=3, exposure=0.0, tonemapper="filmic", environment_strength=1.0, environment_turn=0.0,
+        camera=camera, size=SIZE, spp=1, depth=3, exposure=0.0, tonemapper="filmic",
         accumulate=True, max_samples=0,
     )  # fmt: skip
     return replace(plain, **changed)

@@ -26,7 +26,7 @@ from typing import Any
 import moderngl
 
 from engine import events
-from renderer.app.opening import FrameOptions
+from renderer.app.opening import PICTURES, FrameOptions
 from renderer.app.terminal import one_line, say
 from renderer.app.viewer import gl
 from renderer.app.viewer.controls import Extent, View, framed
@@ -38,8 +38,9 @@ from renderer.app.viewer.present import Screen
 from renderer.app.viewer.recorder import Recorder
 from renderer.app.viewer.state import Figures, Settings
 from renderer.app.viewer.studio import Studio
+from renderer.app.viewer.thumbnails import Thumbnails
 from renderer.app.viewer.window import DisplayError, Window
-from renderer.scene.model import SceneError
+from renderer.scene.model import Environment, SceneError
 
 SWITCH_S = 1e-3  # how long a worker may hold Python's lock against the loop
 MOST_HZ = 120.0
@@ -138,7 +139,8 @@ class Viewer:
         self.gl = gl.Gl(self.window.load, self.context.version_code, self.context.extensions)
         self.screen = Screen(self.context, self.gl)
         self.overlay, self.hand = Overlay(self.window), Hand(self)
-        self.panel = Panel(self.overlay.fonts)
+        self.thumbnails = Thumbnails(self.context, self.window.wake)
+        self.panel = Panel(self.overlay.fonts, self.thumbnails)
         self.studio = Studio(frame, options.material, self.settings, self.figures, self.recorder, self.window, self.screen, self)
         self.document = self.studio.document
         self.photos = Photos(lambda path, problem: self.later(lambda: self._photo_taken(path, problem)))
@@ -252,6 +254,8 @@ class Viewer:
             self.document.open(self.document.source.path)
         if asked.open is not None:
             self.open(asked.open)
+        if asked.surround is not None:
+            self.surround(asked.surround)
         if asked.save is not None:
             self._save(functools.partial(self.document.save, asked.save))
         camera = asked.camera
@@ -291,6 +295,33 @@ class Viewer:
         elif name == "save":
             self._save(document.save_beside)
 
+    def surround(self, path: Path) -> None:
+        """Surrounds the scene with a picture, which is read beside the loop: a large one takes a second or more."""
+        self.recorder.event("surround", str(path))
+        threading.Thread(target=self._read_surroundings, args=(path,), name="rayfuse-surroundings", daemon=True).start()
+
+    def _read_surroundings(self, path: Path) -> None:
+        from renderer.scene.images import ImageError
+        from renderer.scene.surroundings import pictured
+
+        try:
+            around = pictured(path)
+        except ImageError as error:
+            problem = one_line(error)
+            self.later(lambda: self.say(problem))
+            return
+        self.later(lambda: self._surround(around))
+
+    def _surround(self, around: Environment) -> None:
+        editor = self.document.editor
+        if editor is None:
+            self.say("there is no scene yet to surround")
+            return
+        assert around.image is not None and around.source is not None, "as read from a file"
+        editor.set_environment(around)
+        height, width = around.image.shape[:2]
+        self.say(f"surrounded by {around.source.name}, {width} × {height}")
+
     def _save(self, save: Callable[[], str]) -> None:
         try:
             self.say(save())
@@ -314,6 +345,9 @@ class Viewer:
             self.studio.click(x / width, y / height, double)
 
     def open(self, path: Path) -> None:
+        if path.suffix.lower() in PICTURES:
+            self.surround(path)
+            return
         self.recorder.event("open", str(path))
         self.document.open(path)
         self.damaged()
@@ -367,6 +401,7 @@ class Viewer:
         if self.options.record is not None:
             self.recorder.write(self.options.record, self.figures.samples)
         if clean:
+            self.thumbnails.close()
             self.overlay.close()
         return clean
 

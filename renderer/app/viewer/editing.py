@@ -1,4 +1,4 @@
-"""Changes to the scene that can be taken back: what the panel, the gizmo and the keys do to materials, objects, cameras and surroundings.
+"""Changes to the scene that can be taken back: what the panel, the gizmo and the keys do to materials, objects, lights, surroundings.
 
 The scene on the host is the truth; the renderer holds a copy of it on the device. So every change goes through the `Editor`: it
 replaces one element of a list of the scene, remembers what stood there before, and notes the element's number, which the loop takes
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from renderer.scene.model import Camera, Environment, Float64s, Material, Scene
+from renderer.scene.model import Camera, Environment, Float64s, Light, Material, Scene
 
 if TYPE_CHECKING:
     from renderer.pipeline.session import Session
@@ -48,10 +48,17 @@ class Changes:
     materials: set[int]
     instances: set[int]
     cameras: set[int]
+    lights: set[int]
     environment: bool
+    variant: bool
+
+    @property
+    def seen(self) -> bool:
+        """Whether a picture from the same place is another one now."""
+        return bool(self.materials or self.instances or self.lights or self.environment or self.variant)
 
     def __bool__(self) -> bool:
-        return bool(self.materials or self.instances or self.cameras or self.environment)
+        return bool(self.seen or self.cameras)
 
     def __or__(self, later: Changes) -> Changes:
         """Both."""
@@ -59,22 +66,33 @@ class Changes:
             self.materials | later.materials,
             self.instances | later.instances,
             self.cameras | later.cameras,
+            self.lights | later.lights,
             self.environment or later.environment,
+            self.variant or later.variant,
         )
 
 
-NO_CHANGES = Changes(set(), set(), set(), False)
+NO_CHANGES = Changes(set(), set(), set(), set(), False, False)
 
 
 @dataclass(frozen=True)
 class Thing:
     """One thing that can be changed: an element of a list of the scene, or (without a number) an attribute of the scene itself."""
 
-    kind: str  # "materials" | "instances" | "cameras" | "environment"
+    kind: str  # "materials" | "instances" | "cameras" | "lights" | "environment" | "variant"
     number: int | None
 
 
-ENVIRONMENT = Thing("environment", None)
+ENVIRONMENT, VARIANT = Thing("environment", None), Thing("variant", None)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What a scene came with, to go back to."""
+
+    materials: tuple[Material, ...]
+    lights: tuple[Light, ...]
+    environment: Environment | None
 
 
 @dataclass
@@ -87,10 +105,11 @@ class _Step:
 
 
 class Editor:
-    """The scene, what was done to it, and what is selected."""
+    """The scene, what was done to it, and what is selected; `loaded`: what the scene was before."""
 
     def __init__(self, scene: Scene, *, steps: int = STEPS) -> None:
         self.scene = scene
+        self.loaded = Loaded(tuple(scene.materials), tuple(scene.lights), scene.environment)
         self.selected: Selection | None = None
         self._most = steps
         self._done: list[_Step] = []
@@ -122,6 +141,17 @@ class Editor:
     def set_camera(self, number: int, camera: Camera) -> None:
         """Puts `camera` in the place of `scene.cameras[number]`. Raises IndexError where there is none."""
         self._set(Thing("cameras", number), camera, f"change {camera.name or f'camera {number}'}")
+
+    def set_light(self, number: int, light: Light) -> None:
+        """Puts `light` in the place of `scene.lights[number]`. Raises IndexError where there is none."""
+        self._set(Thing("lights", number), light, f"change {light.name or f'light {number}'}")
+
+    def set_variant(self, variant: int | None) -> None:
+        """Shows another variant of the scene, None: it as it is without. Raises IndexError where there is none of that number."""
+        names = self.scene.variants
+        if variant is not None and not 0 <= variant < len(names):
+            raise IndexError(f"the scene has no variants[{variant}]: it has {len(names)}")
+        self._set(VARIANT, variant, f"show {names[variant]}" if variant is not None else "show no variant")
 
     def set_environment(self, environment: Environment | None) -> None:
         """Surrounds the scene with this, or with nothing."""
@@ -203,7 +233,9 @@ class Editor:
         def numbers(kind: str) -> set[int]:
             return {thing.number for thing in changed if thing.kind == kind and thing.number is not None}
 
-        return Changes(numbers("materials"), numbers("instances"), numbers("cameras"), ENVIRONMENT in changed)
+        return Changes(
+            numbers("materials"), numbers("instances"), numbers("cameras"), numbers("lights"), ENVIRONMENT in changed, VARIANT in changed
+        )
 
     def save(self, path: Path) -> list[str]:
         """Writes the scene to `path`, a .glb file; what the file cannot keep of the one that was loaded, a line each.
@@ -284,8 +316,12 @@ def take_up(untold: deque[tuple[Scene, Changes]], session: Session) -> bool:
         scene, more = untold.popleft()
         if scene is session.scene:
             changes |= more
-    fits = session.update_materials(sorted(changes.materials)), session.update_instances(sorted(changes.instances))
-    return all(fits) and (not changes.environment or session.update_environment())
+    if changes.variant:
+        return session.update_variant()
+    fits = [session.update_materials(sorted(changes.materials)), session.update_instances(sorted(changes.instances))]
+    fits += [session.update_lights(sorted(changes.lights))] if changes.lights else []
+    fits += [session.update_environment()] if changes.environment else []
+    return all(fits)
 
 
 def _differ(values: tuple[Any, Any]) -> bool:

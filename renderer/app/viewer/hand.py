@@ -41,7 +41,7 @@ class Actions(Protocol):
         """A click into the picture, in pixels of the framebuffer."""
 
     def open(self, path: Path) -> None:
-        """A file was dropped on the window."""
+        """A file was dropped on the window: a scene, or a picture to surround it."""
 
     def damaged(self) -> None:
         """The window must be drawn again."""

@@ -4,8 +4,9 @@
 place, changes the scene through the `Editor`, and returns as `PanelActions` what only the loop can do. It keeps nothing of what it shows:
 settings, figures and scene may be others with every call. Hidden, it still draws the handles, notices, and a line for an error.
 
-The column is as wide as the user drags it, between the narrowest that can be read and 45 per cent of the window. Its head stays: buttons,
-the error if there is one. Below it the sections scroll; they are collapsing headers, and those that one needs first are open.
+The column is as wide as the user drags it, between the narrowest that can be read and 45 per cent of the window; before that, a third
+of the window, within limits. Its head stays: buttons, the error if there is one. Below it the sections scroll; they are collapsing
+headers, and those that one needs first are open.
 
 The window's listeners hear of every event, also of those over the panel; they ask `wants_mouse` and `wants_keyboard`, which hold since the
 turn that was drawn last.
@@ -21,19 +22,26 @@ from imgui_bundle import ImVec2, imgui
 
 from renderer.app.viewer import panel_render, theme
 from renderer.app.viewer.gizmo import Gizmo
+from renderer.app.viewer.panel_environment import EnvironmentSection, kind_of, surroundings_of
 from renderer.app.viewer.panel_figures import FigureSections
-from renderer.app.viewer.panel_files import FileDialog
+from renderer.app.viewer.panel_files import LOAD, SAVE, SURROUND, FileDialog, name_to_save
+from renderer.app.viewer.panel_lights import LightSection
+from renderer.app.viewer.panel_materials import MaterialSection
 from renderer.app.viewer.panel_notes import Notes, error_box, keys_table, notice_box, progress_card, software_text
 from renderer.app.viewer.panel_scene import SceneSections
+from renderer.app.viewer.panel_shown import Shown
+from renderer.app.viewer.panel_textures import TextureRows
 from renderer.app.viewer.panel_widgets import Edits, Rows, close_on_escape, elide, tooltip, wrapped
 from renderer.app.viewer.state import Figures, Progress, Settings
+from renderer.app.viewer.thumbnails import Thumbnails
 from renderer.pipeline.tonemap import TONEMAPPERS
 from renderer.scene.model import Camera
 
 if TYPE_CHECKING:
     from renderer.app.viewer.editing import Editor
 
-WIDTH, LEAST_WIDTH, MOST_SHARE = 340.0, 240.0, 0.45
+WIDTH, LEAST_WIDTH = 340.0, 220.0  # at scale 1
+SHARE, MOST_SHARE = 0.33, 0.45  # of the window
 HANDLE = 5.0  # width of the edge that is dragged
 FIXED = (
     imgui.WindowFlags_.no_title_bar | imgui.WindowFlags_.no_resize | imgui.WindowFlags_.no_move | imgui.WindowFlags_.no_collapse
@@ -59,6 +67,10 @@ class View(Protocol):
     @property
     def camera(self) -> Camera: ...
 
+    @property
+    def distance(self) -> float:
+        """Metres from the eye to the pivot."""
+
 
 @dataclass(frozen=True)
 class PanelActions:
@@ -71,19 +83,25 @@ class PanelActions:
     reload: bool = False
     open: Path | None = None
     save: Path | None = None
+    surround: Path | None = None
     camera: Camera | None = None
 
 
 class Panel:
     """The panel of one window. `fonts`: what `theme.load_fonts` returned for its context."""
 
-    def __init__(self, fonts: theme.Fonts) -> None:
+    def __init__(self, fonts: theme.Fonts, thumbnails: Thumbnails) -> None:
         self._fonts = fonts
-        self._rows, self._edits = Rows(), Edits()
-        self._scene = SceneSections(self._rows, self._edits)
-        self._figures = FigureSections(self._rows)
+        rows, edits, self._shown = Rows(icons=fonts.icons), Edits(), Shown()
+        self._rows, self._edits = rows, edits
+        self._textures = TextureRows(rows, thumbnails)
+        self._materials = MaterialSection(rows, edits, self._shown, self._textures)
+        self._lights = LightSection(rows, edits, self._shown, self._materials)
+        self._environment = EnvironmentSection(rows, edits)
+        self._scene = SceneSections(rows, edits, self._shown)
+        self._figures = FigureSections(rows)
         self._notes, self._gizmo, self._files = Notes(), Gizmo(), FileDialog()
-        self._width = WIDTH  # at scale 1
+        self._width: float | None = None  # that was dragged, at scale 1
         self._popup = False
         self.covered = 0.0  # of the window's width, in Dear ImGui's units
 
@@ -101,7 +119,9 @@ class Panel:
         """One turn."""
         display = imgui.get_io().display_size
         self._figures.follow(figures, settings)
-        self._scene.follow(editor)
+        if self._shown.follow(editor, view.distance):
+            self._textures.forget()
+            self._environment.forget()
         self._gizmo.draw(editor, view.camera, settings.gizmo, display.x, display.y)
         actions = PanelActions()
         self.covered = self._column_width(display.x) if settings.show_panel else 0.0
@@ -124,7 +144,8 @@ class Panel:
 
     def _column_width(self, window: float) -> float:
         scale = imgui.get_style().font_scale_dpi
-        return min(max(self._width, LEAST_WIDTH) * scale, window * MOST_SHARE)
+        wanted = self._width if self._width is not None else min(WIDTH, SHARE * window / scale)
+        return min(max(wanted, LEAST_WIDTH) * scale, window * MOST_SHARE)
 
     def _column(self, settings: Settings, figures: Figures, editor: Editor, camera: Camera) -> PanelActions:
         display = imgui.get_io().display_size
@@ -134,7 +155,7 @@ class Panel:
         self._edge(display.x)
         actions = self._head(editor)
         error_box(figures.error, display.y * 0.3)
-        imgui.begin_child("sections", ImVec2(0.0, 0.0))
+        imgui.begin_child("sections", ImVec2(0.0, 0.0), imgui.ChildFlags_.nav_flattened)  # keys come to all controls as to those above
         self._rows.measure()
         software = software_text(figures)
         if software:
@@ -169,24 +190,25 @@ class Panel:
             editor.redo()
         clicked = self._toolbar("" if editor.dirty else " (there are none)")
         if clicked == "Open":
-            self._files.open_to_load(editor.scene.path)
+            self._files.open(LOAD, editor.scene.path)
         elif clicked == "Save":
-            self._files.open_to_save(editor.scene.path)
+            self._files.open(SAVE, name_to_save(editor.scene.path))
         elif clicked == "Keys":
             imgui.open_popup("keys")
         if imgui.begin_popup("keys"):
             keys_table()
             close_on_escape()
             imgui.end_popup()
-        opened, saved = self._files.draw()
+        chosen = self._files.draw()
         return PanelActions(
             screenshot=clicked == "Photo",
             reset_camera=clicked == "Reset",
             frame_scene=clicked == "Frame",
             full_screen=clicked == "Full",
             reload=clicked == "Reload",
-            open=opened,
-            save=saved,
+            open=chosen if self._files.purpose is LOAD else None,
+            save=chosen if self._files.purpose is SAVE else None,
+            surround=chosen if self._files.purpose is SURROUND else None,
         )
 
     def _history_button(self, word: str, icon: str, label: str | None, width: float) -> bool:
@@ -236,7 +258,12 @@ class Panel:
             panel_render.renderer(rows, settings, figures)
         if self._section("Picture"):
             panel_render.picture(rows, settings, tuple(TONEMAPPERS))
-            panel_render.environment(rows, settings, scene, figures)
+        if scene.variants and self._section("Variants"):
+            self._scene.variants(editor)
+        around = surroundings_of(scene, figures.lights)
+        if self._section(f"Environment: {kind_of(around)}###environment", is_open=False) and self._environment.draw(editor, figures.lights):
+            source = around.source if around.source is not None else self._files.last_picture or scene.path.parent
+            self._files.open(SURROUND, source)
         if self._section("Camera", is_open=False):
             lens, kept = panel_render.camera(rows, settings, scene, view)
             if kept:
@@ -245,10 +272,10 @@ class Panel:
             self._scene.selected(editor, settings)
         if self._section("Speed"):
             self._figures.speed(figures, settings)
-        if self._section(f"Lights ({self._scene.light_count(editor)})###lights", is_open=False):
-            self._scene.lights(editor)
+        if self._section(f"Lights ({len(self._shown.light_names)})###lights", is_open=False):
+            self._lights.draw(editor)
         if self._section(f"Materials ({len(scene.materials)})###materials", is_open=False):
-            self._scene.materials(editor)
+            self._materials.draw(editor, figures)
         if self._section(f"Objects ({len(scene.instances)})###objects", is_open=False):
             self._scene.objects(editor)
         if self._section(f"Compiles ({len(figures.compiles)})###compiles", is_open=False):

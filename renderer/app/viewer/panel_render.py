@@ -1,8 +1,7 @@
-"""The panel's sections that set how the picture is made: renderer, picture, surroundings, camera.
+"""The panel's sections that set how the picture is made: renderer, picture, camera.
 
 They write into `Settings` and know nothing of what that causes: the loop compares, and takes a value up with the next frame or builds a
-session in the background. What cannot be set here and now is grey and says why: a backend that this machine cannot use, turning a sky
-that is the same all around.
+session in the background. What cannot be set here and now is grey and says why, as a backend that this machine cannot use.
 
 The camera in view is not in the settings, since the mouse moves it as well. What is changed of it here is handed back as a new camera.
 """
@@ -20,7 +19,6 @@ from renderer.app.viewer.state import Figures, Settings
 from renderer.scene.model import Camera, Orthographic, Scene
 
 WORKGROUPS: tuple[int | None, ...] = (None, 256, 512)
-UNIFORM = "This sky is the same all around: turning it changes nothing"
 MOST_SPP = 64
 MOST_DEPTH = 32
 FARTHEST_FOCUS = 1e5  # m
@@ -106,24 +104,6 @@ def picture(rows: Rows, settings: Settings, tonemappers: Sequence[str]) -> None:
     changed, k = rows.choice("Tone mapper", names, current, "How radiance without bounds becomes a colour of the screen")
     if changed:
         settings.tonemapper = names[k]
-
-
-def environment(rows: Rows, settings: Settings, scene: Scene, figures: Figures) -> None:
-    """The light from outside: what the scene says of it, or the sky of a scene without any light."""
-    alone = figures.lights == 0 and not scene.lights
-    none = "" if scene.environment is not None or alone else "This scene has lights of its own and no sky"
-    imgui.begin_disabled(bool(none))
-    tip = none or "Factor on the surroundings' light"
-    _, settings.environment_strength = rows.slider(
-        "Env. strength", settings.environment_strength, 0.0, 100.0, "%.2f", tip, logarithmic=True
-    )
-    imgui.end_disabled()
-    even = none or ("" if scene.environment is not None and scene.environment.image is not None else UNIFORM)
-    imgui.begin_disabled(bool(even))
-    _, settings.environment_turn = rows.slider(
-        "Env. turn", settings.environment_turn, -180.0, 180.0, "%.0f°", even or "Turns the surroundings about the vertical"
-    )
-    imgui.end_disabled()
 
 
 def camera(rows: Rows, settings: Settings, scene: Scene, view: Camera) -> tuple[Camera | None, bool]:

@@ -2,8 +2,8 @@
 
 Every row is a label on the left, in a column as wide as the panel's longest label allows, and one control that fills the rest: so all
 controls of all sections stand below each other and nothing moves when a value changes. Texts that do not fit end in an ellipsis and
-have the whole in their tooltip. A list with thousands of names formats those that are visible; its search compares names that were
-brought into lower case once.
+have the whole in their tooltip. Where one section has two rows of a name, what follows "##" in a label tells them apart. A list with
+thousands of names formats those that are visible; its search compares names that were brought into lower case once.
 
 Dear ImGui has no events, only the state of each frame. So `Edits` opens a step of the editor's history with the first change that a
 control makes, and closes it in the first frame in which nothing is held any more, whatever the control was.
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 CLAMP = imgui.SliderFlags_.always_clamp
 LABEL_SHARE = 0.46  # of the panel's inner width, at most, for the labels
-WIDE_LABELS = ("Env. strength", "Frame target", "Max samples", "Render scale", "Tone mapper", "Spec. colour", "Accumulated", "Host memory")
+GUTTER = 1.25  # of the font's size: what rows are moved in where a button may stand before them
+WIDE_LABELS = ("Frame target", "Max samples", "Render scale", "Tone mapper", "Accumulated", "Host memory")
+WIDE_MOVED_IN = ("Thickness map", "Metal, rough", "Spec. colour")  # of rows that are moved in by the gutter
 HOVERED = imgui.HoveredFlags_.for_tooltip | imgui.HoveredFlags_.allow_when_disabled
 
 
@@ -84,24 +86,38 @@ def is_shown(height: float) -> bool:
 class Rows:
     """Labelled controls. All return whether the user changed the value, and the value."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, icons: bool) -> None:
         self.label_width = 0.0
+        self._icons = icons
+        self._left = 0.0  # of labels that are not moved in
 
     def measure(self) -> None:
         """Finds the width of the column of labels for the current window and font; once a frame."""
-        wanted = max(imgui.calc_text_size(text).x for text in WIDE_LABELS) + 2 * imgui.get_style().item_spacing.x
+        self._left = imgui.get_cursor_pos_x()
+        gutter = GUTTER * imgui.get_font_size()
+        widths = [imgui.calc_text_size(text).x for text in WIDE_LABELS]
+        widths += [gutter + imgui.calc_text_size(text).x for text in WIDE_MOVED_IN]
+        wanted = max(widths) + 1.5 * imgui.get_style().item_spacing.x
         self.label_width = min(wanted, imgui.get_content_region_avail().x * LABEL_SHARE)
 
     def label(self, text: str, tip: str = "") -> str:
         """Draws the label; returns the identifier for the control that follows and fills the row."""
+        text, _, key = text.partition("##")
         imgui.align_text_to_frame_padding()
-        start = imgui.get_cursor_pos_x()
-        short = elide(text, self.label_width - imgui.get_style().item_spacing.x)
+        short = elide(text, self.label_room())
         imgui.text_unformatted(short)
         tooltip(tip or (text if short != text else ""))
-        imgui.same_line(start + self.label_width)
+        self.to_control()
+        return f"##{key or text}"
+
+    def label_room(self) -> float:
+        """The width that a label has from here."""
+        return self._left + self.label_width - imgui.get_cursor_pos_x() - imgui.get_style().item_spacing.x
+
+    def to_control(self) -> None:
+        """To where the row's control begins, which fills the row."""
+        imgui.same_line(self._left + self.label_width)
         imgui.set_next_item_width(-1.0)
-        return f"##{text}"
 
     def slider(
         self, label: str, value: float, low: float, high: float, form: str = "%.2f", tip: str = "", *, logarithmic: bool = False
@@ -139,6 +155,13 @@ class Rows:
         tooltip(tip)
         return result
 
+    def pair(self, label: str, values: Sequence[float], speed: float, tip: str = "") -> tuple[bool, tuple[float, float]]:
+        """Two numbers side by side."""
+        name = self.label(label, tip)
+        changed, (x, y) = imgui.drag_float2(name, list(values), speed, 0.0, 0.0, "%.3f")
+        tooltip(tip)
+        return changed, (x, y)
+
     def check(self, label: str, value: bool, tip: str = "") -> tuple[bool, bool]:
         name = self.label(label, tip)
         result = imgui.checkbox(name, value)
@@ -170,11 +193,25 @@ class Rows:
 
     def figure(self, label: str, value: str, tip: str = "") -> None:
         """A value that is only told."""
-        start = imgui.get_cursor_pos_x()
-        imgui.text_colored(theme.FAINT, elide(label, self.label_width - imgui.get_style().item_spacing.x))
+        imgui.text_colored(theme.FAINT, elide(label, self.label_room()))
         tooltip(tip)
-        imgui.same_line(start + self.label_width)
+        self.to_control()
         elided(value)
+
+    def undo_button(self, key: str, differs: bool) -> bool:
+        """A small button before the row that follows, where its value is not that of the file; whether it was clicked."""
+        if not differs:
+            return False
+        place, font = imgui.get_cursor_pos(), imgui.get_font_size()
+        imgui.set_cursor_pos(ImVec2(place.x - GUTTER * font, place.y + imgui.get_style().frame_padding.y))
+        imgui.push_style_var(imgui.StyleVar_.frame_padding, ImVec2(0.0, 0.0))
+        imgui.push_style_color(imgui.Col_.button, ImVec4(0.0, 0.0, 0.0, 0.0))
+        clicked = imgui.button(f"{theme.ICON_UNDO if self._icons else '<'}###undo {key}", ImVec2(0.95 * font, 0.0))
+        imgui.pop_style_color()
+        imgui.pop_style_var()
+        tooltip("Back to the file's value")
+        imgui.set_cursor_pos(place)
+        return clicked
 
 
 def segments(name: str, options: Sequence[str], current: int, tip: str = "") -> tuple[bool, int]:
@@ -275,7 +312,8 @@ class NameList:
         clicked = None
         rows = min(max(len(names), 1), self.ROWS)
         padding = imgui.get_style().window_padding.y
-        if imgui.begin_child(self._name, ImVec2(0.0, rows * row + 2 * padding), imgui.ChildFlags_.borders):
+        flags = imgui.ChildFlags_.borders | imgui.ChildFlags_.nav_flattened
+        if imgui.begin_child(self._name, ImVec2(0.0, rows * row + 2 * padding), flags):
             if not self._found:
                 imgui.text_disabled("Nothing of this name" if self._search else "None")
             if self._scroll_to in self._found:

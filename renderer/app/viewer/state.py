@@ -10,6 +10,10 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from renderer.shading.material_rows import Look
 
 HISTORY = 240  # frames in the graph of frame times
 
@@ -28,8 +32,6 @@ class Settings:
     max_samples: int = 0  # the picture is finished at so many; 0: goes on for ever
     exposure: float = 0.0  # stops: radiance is multiplied by 2 to this power
     tonemapper: str = "filmic"
-    environment_strength: float = 1.0
-    environment_turn: float = 0.0  # degrees about the vertical
     camera: int = 0  # in the scene's list; len(list): the default one
     show_panel: bool = True
     vsync: bool = True
@@ -95,3 +97,4 @@ class Figures:
     message: str = ""  # a notice at the edge of the window, for some seconds
     error: str = ""  # stays until what caused it is mended (a scene or a shading module that does not load)
     building: Progress | None = None  # a session on its way; the old picture stays meanwhile
+    look: Look | None = None  # what the kernels that draw know of materials

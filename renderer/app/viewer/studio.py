@@ -156,12 +156,14 @@ class Studio:
         changes = editor.take_changes() if editor is not None else None
         if editor is None or not changes:
             return
-        numbers = {name: sorted(getattr(changes, name)) for name in ("materials", "instances", "cameras")}
-        self.recorder.event("edit", {**numbers, "environment": changes.environment})
+        numbers = {name: sorted(getattr(changes, name)) for name in ("materials", "instances", "cameras", "lights")}
+        self.recorder.event("edit", {**numbers, "environment": changes.environment, "variant": changes.variant})
         self.loop.damaged()
         if self._camera in changes.cameras:
             self.document.follow_camera(self._camera)
-        if changes.materials or changes.instances or changes.environment:
+        if changes.variant:
+            self._count_scene(editor.scene)
+        if changes.seen:
             self.pacing.moved(time.perf_counter())
             for build in self._stage.builds():
                 build.untold.append((editor.scene, changes))
@@ -252,8 +254,7 @@ class Studio:
         worker, session, figures = build.worker, built.session, self.figures
         if self.document.adopt(built.scene, session.camera, build.structure.scene, self.settings):
             self._camera = self.settings.camera
-            totals = built.scene.totals()
-            figures.triangles, figures.instances, figures.lights = totals.triangles, totals.instances, totals.lights
+            self._count_scene(built.scene)
         counters, facts, lanes = session.counters, worker.facts, build.structure.workgroup
         assert facts is not None, "known with the session"
         self.window.set_title(f"rayfuse — {built.scene.path.name} — {facts.backend}{f' {lanes}' if lanes else ''}")
@@ -266,13 +267,17 @@ class Studio:
             self.recorder.compiled(worker.why, worker.seconds, background=True)
         self.recorder.device(facts)
         self.recorder.presenting(presenter.path, presenter.reason)
-        figures.error, figures.building = "", None
+        figures.error, figures.building, figures.look = "", None, session.look
         figures.device, figures.driver, figures.backend, figures.software = facts.name, facts.driver or "", facts.backend, facts.software
         figures.present_path, figures.present_reason, figures.present_ms = presenter.path, presenter.reason, None
         figures.frame_ms.clear()
         self.pacing.ms_per_pixel = None
         self._counted, figures.rays_per_s = (), None
         self._show(presenter, frame)
+
+    def _count_scene(self, scene: Scene) -> None:
+        totals, figures = scene.totals(), self.figures
+        figures.triangles, figures.instances, figures.lights = totals.triangles, totals.instances, totals.lights
 
     # ---- pictures ----
 
@@ -285,7 +290,7 @@ class Studio:
             self.loop.damaged()
         self.full = size_at(self._framebuffer, settings.render_scale)
         active, camera = self._stage.active, self.document.camera
-        steady = (camera, self.full, settings.spp, settings.depth, settings.environment_strength, settings.environment_turn)
+        steady = (camera, self.full, settings.spp, settings.depth)
         if self._steady and (camera is not self._steady[0] or steady[1:] != self._steady[1:]):
             self.pacing.moved(now)
         self._steady = steady
@@ -303,8 +308,6 @@ class Studio:
                 depth=settings.depth,
                 exposure=settings.exposure,
                 tonemapper=settings.tonemapper,
-                environment_strength=settings.environment_strength,
-                environment_turn=settings.environment_turn,
                 accumulate=settings.accumulate,
                 max_samples=settings.max_samples,
                 paused=not window.visible,

@@ -41,8 +41,6 @@ class Shot:
     depth: int
     exposure: float
     tonemapper: str
-    environment_strength: float
-    environment_turn: float  # degrees
     accumulate: bool
     max_samples: int  # 0: without end
     paused: bool = False  # nothing can be seen: nothing is drawn
@@ -202,7 +200,7 @@ class Worker:
             session.resize(*shot.size)
         if told is None or shot.camera is not told.camera:
             session.set_camera(shot.camera)
-        for name in ("spp", "depth", "tonemapper", "environment_strength", "environment_turn", "accumulate"):
+        for name in ("spp", "depth", "tonemapper", "accumulate"):
             if told is None or getattr(shot, name) != getattr(told, name):
                 setattr(session, name, getattr(shot, name))
         if told is None or shot.exposure != told.exposure:
