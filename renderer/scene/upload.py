@@ -29,7 +29,7 @@ from renderer.bvh.traverse import DeviceBVH, Form, LoneBVH, Tree
 from renderer.bvh.wide import WideBVH
 from renderer.sampling.alias import alias_table
 from renderer.scene.light_tables import lights_beyond
-from renderer.scene.model import Scene, SceneError, Texture, TriangleSoup
+from renderer.scene.model import Material, Scene, SceneError, Texture, TriangleSoup
 from renderer.shading.corner_rows import NO_CORNERS, Corners, corner_rows, corners_of
 from renderer.shading.environment import EnvironmentMap
 from renderer.shading.light import ALIAS_ROW, FEW, LIGHT_ROW, AliasColumns, Lights
@@ -112,17 +112,19 @@ def _box(soup: TriangleSoup) -> NDArray[np.float32]:
 
 
 def upload(
-    scene: Scene, *, group: int, form: Form | None = None, like: Uploaded | None = None, keep: bool = True
+    scene: Scene, *, group: int, form: Form | None = None, like: Uploaded | None = None, keep: bool = True, empty: bool = False
 ) -> Uploaded:
     """Builds the BVH and the tables. `group`: lanes of a group on the device; `form`: of traversal (None: what is best); `like`: tables
-    that these are to replace; `keep`: a large tree may be kept on disk.
+    that these are to replace; `keep`: a large tree may be kept on disk; `empty`: a scene of nothing is its surroundings.
 
-    Raises SceneError where there is nothing to draw.
+    Raises SceneError where there is nothing to draw, unless that is allowed.
     """
     started = time.perf_counter()
     soup = scene.triangles()
     if not len(soup):
-        raise SceneError(f"{scene.path}: there is nothing to draw: no triangles in its scene")
+        if not empty:
+            raise SceneError(nothing_to_draw(scene))
+        soup = _point(soup)
     flattened = time.perf_counter()
     form = form or ("lone" if group == 1 else "packet" if len(soup) <= PACKET_TRIANGLES else "serial")
     width = {"lone": WIDTH, "packet": 16}.get(form, group if group in (16, 4) else 8)
@@ -147,6 +149,19 @@ def upload(
     done = time.perf_counter()
     seconds = {"bvh_build": ready - flattened, "upload": done - ready + flattened - started}
     return Uploaded(data, soup, seconds, tables.bytes + (pictures.tables.bytes if pictures is not None else 0), pictures)
+
+
+def nothing_to_draw(scene: Scene) -> str:
+    """The error of a scene without triangles: which file, and the first thing that its importer had to say of why."""
+    causes = [text for text in scene.warnings if "nothing to draw" not in text]
+    return f"{scene.path}: there is nothing to draw: no triangles in its scene" + (f" ({causes[0]})" if causes else "")
+
+
+def _point(soup: TriangleSoup) -> TriangleSoup:
+    """For a scene of nothing, one triangle that is a point, which no ray can hit: so its tables and its kernels are as any other's."""
+    none = np.zeros(1, np.int32)
+    vertices = np.zeros((1, 3), np.uint32)
+    return replace(soup, positions=np.zeros((1, 3, 3), np.float32), material=none, instance=none, geometry=none, vertices=vertices)
 
 
 def relit(uploaded: Uploaded, scene: Scene, *, group: int) -> Uploaded:
@@ -232,6 +247,8 @@ def _lit(
 ) -> tuple[dict[str, Any], _Held | None]:
     """The fields of `SceneData` that materials and lights decide: the table of materials, the lights, what surrounds the scene; and the
     textures, those that are there already (`pictures`) if they are of this scene."""
+    if not scene.materials:  # nothing has one, but there is no table without a row
+        scene = replace(scene, materials=[Material()])
     look = look_of(scene.materials, _has_alpha(scene))
     if old is not None and old.look.covers(look):
         look = old.look
