@@ -126,10 +126,6 @@ class _Loader:
     def scene(self) -> Scene:
         """The scene; the features that are not drawn are told last."""
         document, diagnostics = self._document, self._diagnostics
-        if diagnostics.strict:
-            from renderer.scene.gltf_strict import check_all
-
-            check_all(document, self._reader, diagnostics)
         reader = TextureReader(document, diagnostics, self._reader, self._feature)
         materials = read_materials(document, diagnostics, reader)
         textures, images = reader.finish()
@@ -137,6 +133,10 @@ class _Loader:
         placing = self._walk()
         source = MeshReader(document, diagnostics, self._reader, materials, len(variants), self._feature)
         meshes, instances = self._place(placing, source)
+        if diagnostics.strict:
+            from renderer.scene.gltf_strict import check_all
+
+            check_all(document, self._reader, diagnostics)
         if document.root.animations:
             self._feature("animations", "animations[0]")
         for kind, text in undrawn.FEATURES.items():
