@@ -18,7 +18,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
 SCENE ?= scenes/cornell.gltf
 TESTS ?= tests
 # What the tests run on: software OpenGL and OpenCL, a screen that nobody sees, keys and a mouse for it.
-DEBIAN := libegl1 libgl1 libgl1-mesa-dri pocl-opencl-icd xvfb xdotool
+DEBIAN := libegl1 libgl1 libgl1-mesa-dri pocl-opencl-icd xvfb xdotool weston
 
 .PHONY: demo test lint bench bench-engine kernels-diff view clean
 

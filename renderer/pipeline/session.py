@@ -102,7 +102,7 @@ class Session:
 
     width, height: of the picture, in pixels; a size of nothing counts as one. backend: where "auto", a device that turns out not to be
     able to compile the frame is left for the next, with a warning. device: one that is open already, and stays so when the session is
-    closed. shading: a module with a `make_bsdf` (see `shading.bsdf`).
+    closed. shading: a module with a `make_bsdf` (see `shading.bsdf`). empty: a scene without triangles is a view of its surroundings.
 
     Raises DeviceError (unusable backend), SceneError (nothing to draw, unknown camera), ShadingError (a shading module with mistakes),
     MemoryError.
@@ -127,6 +127,7 @@ class Session:
         progress: Progress | None = None,
         device: Device | None = None,
         shading: ModuleType | None = None,
+        empty: bool = False,
     ) -> None:
         self.scene, self.seed, self.spp = scene, seed, spp
         self.width, self.height = max(1, width), max(1, height)
@@ -137,7 +138,7 @@ class Session:
         self.last_kernel_ms: float | None = None
         self._depth, self._tonemapper = depth, "filmic"
         self._first = 0  # the next sample's number in the stream
-        self._shading = shading
+        self._shading, self._empty = shading, empty
         self._make_bsdf = make_bsdf_of(shading) if shading is not None else make_bsdf
         self._written = getattr(shading, "make_bsdf", None)  # what a module that is read again has another of
         self._settings = FrameSettings(many=spp > 1)
@@ -170,7 +171,7 @@ class Session:
 
     def _build(self, workgroup: int | None, progress: Progress) -> None:
         progress("building the tree", 0.1)
-        self._uploaded = upload(self.scene, group=self._engine.group_width)
+        self._uploaded = upload(self.scene, group=self._engine.group_width, empty=self._empty)
         if self._uploaded.dropped:
             events.record("warning", message=f"{self._uploaded.dropped} triangles without extent (or not finite) are left out")
         if self._uploaded.data.sky is not None and self.scene.environment is None:
@@ -354,7 +355,7 @@ class Session:
     def _upload_again(self, scene: Scene, form: Form | None = None) -> bool:
         group = self._engine.group_width
         try:
-            return self._replace(upload(scene, group=group, form=form, like=self._uploaded, keep=False), scene)
+            return self._replace(upload(scene, group=group, form=form, like=self._uploaded, keep=False, empty=self._empty), scene)
         except SceneError:  # nothing to draw is left
             return False
 

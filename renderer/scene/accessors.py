@@ -9,8 +9,9 @@ once, and the builder of the BVH sees by the arrays' identity that it is.
 
 Views may be packed by meshoptimizer (`compression`); they are unpacked once, and all else is as with plain ones.
 
-URIs name files at or below the folder of the scene; all else (absolute, remote, climbing out by `..`) is refused.
-They are percent-encoded by the book, but exporters forget that, so the name as written is tried after the decoded one.
+URIs name files at or below the folder of the scene; all else (absolute, remote, climbing out by `..`) is refused. A link
+that lies there is followed wherever it leads: it was put there by whoever owns the folder, and not by the file. URIs are
+percent-encoded by the book, but exporters forget that, so the name as written is tried after the decoded one.
 Format: Khronos glTF 2.0 specification, section 3.6 (binary data storage).
 """
 
@@ -50,7 +51,8 @@ SHAPES = {  # columns, rows
     "MAT4": (4, 4),
 }
 LONGEST_STRIDE = 252
-MOST_ZEROS = 1 << 26  # components of an accessor that no bytes of the file back up: 256 MiB
+FEW_ZEROS = 1 << 20  # components of an accessor that no bytes of the file back up, in any file: 4 MiB
+ZEROS_A_BYTE = 16  # and for each byte of its buffers
 
 SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
 STRAY_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
@@ -62,6 +64,7 @@ class AccessorReader:
     def __init__(self, document: Document, diagnostics: Diagnostics) -> None:
         self._document, self._diagnostics = document, diagnostics
         self._buffers: dict[int, memoryview | PartError] = {}
+        self._bytes: int | None = None  # of all buffers, once that has been asked for
         self._unpacked: dict[int, memoryview | PartError] = {}  # buffer views that were compressed
         self._kept: dict[tuple[str, Hashable], NDArray[Any]] = {}  # by form and `key`
 
@@ -122,7 +125,7 @@ class AccessorReader:
         if accessor.buffer_view is not None:
             values = self._window(accessor.buffer_view, accessor.byte_offset, accessor.count, dtype, shape, path)
         else:
-            if accessor.count * components > MOST_ZEROS:
+            if accessor.count * components > self._most_zeros():
                 raise PartError(
                     f"{path}.count", f"count {accessor.count} is too many for an accessor without buffer view"
                 )
@@ -149,6 +152,17 @@ class AccessorReader:
             exceptions.buffer_view, exceptions.byte_offset, sparse.count, dtype, shape, sparse_path
         )
         return values
+
+    def _most_zeros(self) -> int:
+        """Components that an accessor may have whose bytes are not in the file: some, and the more the larger the file is."""
+        if self._bytes is None:
+            self._bytes = 0
+            for index in range(len(self._document.buffers)):
+                try:
+                    self._bytes += len(self.buffer(index, f"buffers[{index}]"))
+                except PartError:  # told where it is used
+                    continue
+        return max(FEW_ZEROS, ZEROS_A_BYTE * self._bytes)
 
     def _window(
         self, view_index: int, offset: int, count: int, dtype: np.dtype[Any], shape: tuple[int, int], path: str
@@ -186,7 +200,7 @@ class AccessorReader:
 
     def _range(self, buffer: int, offset: int, length: int, path: str) -> memoryview:
         """So many bytes of a buffer; `path` is the place that asks for them."""
-        data = self._buffer(buffer, f"{path}.buffer")
+        data = self.buffer(buffer, f"{path}.buffer")
         if offset < 0 or length < 1:
             raise PartError(path, f"byteOffset {offset}, byteLength {length} are no range of bytes")
         if offset + length > len(data):
@@ -210,7 +224,7 @@ class AccessorReader:
             raise found
         return found
 
-    def _buffer(self, index: int, used_at: str) -> memoryview:
+    def buffer(self, index: int, used_at: str) -> memoryview:
         """The first byteLength bytes of a buffer, read once."""
         self._document.buffers.check(index, used_at)
         found = self._buffers.get(index)
@@ -278,7 +292,7 @@ def find_file(uri: str, folder: Path, path: str, diagnostics: Diagnostics) -> Pa
     decoded = unquote(uri)
     for name in dict.fromkeys((decoded, uri)):
         inside = os.path.normpath(name)
-        if inside.split(os.sep)[0] == os.pardir or os.path.isabs(inside):
+        if inside.split(os.sep)[0] == os.pardir or os.path.isabs(inside) or os.path.splitdrive(inside)[0]:
             raise PartError(path, f"'{shown}' leaves the folder of the scene file; only files at or below it are read")
         try:
             there = (folder / inside).is_file()

@@ -2,7 +2,7 @@
 
 The road: container and JSON (`gltf_json`), nodes to world matrices (`gltf_nodes`), cameras and lights (`gltf_cameras`), textures
 (`gltf_textures`), materials (`gltf_materials`), meshes (`gltf_mesh`) of numbers (`accessors`, `compression`), and here what brings them
-together. Only meshes that the scene places are read, except in strict mode: strict also means that every mesh of the file was looked at.
+together. Only what the scene shows is read, except in strict mode: strict also means that all of the file was looked at (`gltf_strict`).
 
 Anything that can be left out is left out with one warning that names its JSON path; what the renderer does not draw yet (`undrawn`) is
 said once a kind. A required extension that is not known refuses the file: nobody can tell what would be wrong in its picture.
@@ -133,6 +133,10 @@ class _Loader:
         placing = self._walk()
         source = MeshReader(document, diagnostics, self._reader, materials, len(variants), self._feature)
         meshes, instances = self._place(placing, source)
+        if diagnostics.strict:
+            from renderer.scene.gltf_strict import check_all
+
+            check_all(document, self._reader, diagnostics)
         if document.root.animations:
             self._feature("animations", "animations[0]")
         for kind, text in undrawn.FEATURES.items():

@@ -60,6 +60,11 @@ def read_camera(document: Document, node: Node, path: str, world: Float64s, diag
     return Camera(name, projection, rigid(world, f"{path}.camera"), lens.aperture, lens.focus)
 
 
+def check_camera(document: Document, number: int, used_at: str) -> None:
+    """Raise `PartError` where a camera has no picture; whatever shows it."""
+    _projection(document.cameras.get(number, used_at), f"cameras[{number}]")
+
+
 def read_light(document: Document, node: Node, number: int, world: Float64s, diagnostics: Diagnostics) -> Light | None:
     """The punctual light of a node; None where it has none. Raises `PartError` where it cannot be read."""
     raw = node.extensions.get(LIGHTS)

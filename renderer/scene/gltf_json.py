@@ -22,6 +22,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import msgspec
 
+from renderer.scene.files import read_file
 from renderer.scene.model import SceneError
 
 MAGIC = b"glTF"
@@ -326,12 +327,10 @@ class Document:
 def read_document(file: Path, diagnostics: Diagnostics) -> Document:
     """Read a .gltf or .glb file, told apart by content. Raises `SceneError` if it is neither, or broken as a whole."""
     try:
-        data = file.read_bytes()
+        data = read_file(file)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise SceneError(f"{file}: {reason}; give the path of a .gltf, .glb, .obj, .ply or .stl file") from None
-    except ValueError:
-        raise SceneError(f"{str(file)!r}: not a file name; give the path of a .gltf, .glb, .obj, .ply or .stl file") from None
     if not data:
         raise SceneError(f"{file}: the file is empty; export or download it again")
     binary = None

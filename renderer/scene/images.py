@@ -13,6 +13,7 @@ the four bytes in separate planes, each of runs (a count above 128: the next byt
 from __future__ import annotations
 
 import io
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -21,11 +22,13 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from renderer.scene.files import write_whole
+from renderer.scene.files import read_file, write_whole
 from renderer.scene.model import Float32s
+from renderer.scene.overheard import overheard
 
 F = TypeVar("F")
 RUN_LENGTH_WIDTHS = range(8, 32768)  # widths whose scanlines may be run-length coded
+LONGEST_RUN = 127
 MOST_PIXELS = 1 << 28
 BRIGHTEST = 1.69e38  # of what RGBE can hold
 RESOLUTION = re.compile(rb"-Y (\d{1,9}) \+X (\d{1,9})")
@@ -66,7 +69,7 @@ def read_image(path: str | Path) -> Float32s:
     file = Path(path)
     decode = _by_ending(_DECODERS, file, "read")
     try:
-        data = file.read_bytes()
+        data = read_file(file)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise ImageError(f"{file}: cannot be read: {reason}; give the path of a picture") from None
@@ -110,7 +113,10 @@ def _encode_png(pixels: NDArray[Any]) -> bytes:
 def _decode_png(data: bytes) -> Float32s:
     from PIL import Image
 
+    Image.MAX_IMAGE_PIXELS = None  # the check is ours, and its answer an error
     with Image.open(io.BytesIO(data), formats=["PNG"]) as image:
+        if image.width * image.height > MOST_PIXELS:
+            raise ValueError(f"{image.width} by {image.height} pixels are too many")
         transparent = "A" in image.getbands() or "transparency" in image.info
         values = np.asarray(image.convert("RGBA" if transparent else "RGB")).astype(np.float32) / np.float32(255)
     colour = values[..., :3]
@@ -131,8 +137,13 @@ def _encode_exr(pixels: NDArray[Any]) -> bytes:
 def _decode_exr(data: bytes) -> Float32s:
     import OpenEXR
 
-    with OpenEXR.File(io.BytesIO(data)) as image:
-        channels = {name: channel.pixels for name, channel in image.channels().items()}
+    with overheard() as told:
+        try:
+            with OpenEXR.File(io.BytesIO(data)) as image:
+                channels = {name: channel.pixels for name, channel in image.channels().items()}
+        except Exception as error:
+            lines = [line.partition(") ")[2] for line in told() if "EXR_ERR" in line]
+            raise ValueError(lines[0] if lines else str(error)) from None
     for name in ("RGBA", "RGB"):
         if name in channels:
             return np.asarray(channels[name], np.float32)
@@ -148,6 +159,12 @@ def _encode_npy(pixels: NDArray[Any]) -> bytes:
 
 
 def _decode_npy(data: bytes) -> Float32s:
+    stream = io.BytesIO(data)
+    version = np.lib.format.read_magic(stream)
+    read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read_header(stream)
+    if math.prod(shape) * dtype.itemsize > len(data):
+        raise ValueError(f"{len(data)} bytes are too few for {list(shape)}")
     loaded: Float32s = np.load(io.BytesIO(data), allow_pickle=False).astype(np.float32)
     return loaded
 
@@ -174,8 +191,8 @@ def _decode_hdr(data: bytes) -> Float32s:
     if header[:2] != b"#?" or b"32-bit_rle_rgbe" not in header or not blank or not newline or resolution is None:
         raise ValueError("not a Radiance RGBE picture of top-down rows")
     height, width = int(resolution[1]), int(resolution[2])
-    if not 0 < height * width <= MOST_PIXELS:
-        raise ValueError(f"{width} by {height} pixels")
+    if not 0 < height * width <= min(MOST_PIXELS, LONGEST_RUN * len(body)):
+        raise ValueError(f"{width} by {height} pixels cannot be in {len(body)} bytes")
     rgbe = np.zeros((height, width, 4), np.uint8)
     at = 0
     for row in range(height):

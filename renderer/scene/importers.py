@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Protocol, cast
 
+from renderer.scene.files import read_file
 from renderer.scene.model import Scene
 
 BY_MARK = {b"glTF": "gltf", b"ply\n": "ply", b"ply\r": "ply"}
@@ -33,9 +34,8 @@ def load(path: str | Path, *, strict: bool = False, warn: Callable[[str], None] 
     """
     file = Path(path)
     try:
-        with file.open("rb") as stream:
-            head = stream.read(4)
-    except (OSError, ValueError):  # the importer has a text for it
+        head = read_file(file, 4)
+    except OSError:  # the importer has a text for it
         head = b""
     kind = BY_MARK.get(head) or BY_ENDING.get(file.suffix.lower(), "gltf")
     importer = cast(Importer, import_module(f"renderer.scene.{kind}").load)

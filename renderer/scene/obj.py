@@ -56,6 +56,7 @@ class _Faces:
     normal: Ints
 
 
+@np.errstate(over="ignore", invalid="ignore")  # what is not finite is looked for and told
 def load(path: str | Path, *, strict: bool = False, warn: Callable[[str], None] | None = None) -> Scene:
     """Load an .obj file and the .mtl files that it names; see `renderer.scene.importers.load`."""
     file = Path(path)
@@ -82,7 +83,7 @@ class _Reading:
         vertices = self.part("v")
         rows = self.floats(vertices, 3)
         positions, colours = rows[:, :3], self.colours(rows, vertices)
-        texcoords, normals = self.floats(self.part("vt"), 1), self.floats(self.part("vn"), 3)
+        texcoords, normals = self.floats(self.part("vt"), 1), self.floats(self.part("vn"), 3)[:, :3]
         if texcoords.shape[1] == 1:
             texcoords = np.concatenate([texcoords, np.zeros_like(texcoords)], 1)
         names = self.named()

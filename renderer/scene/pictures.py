@@ -29,6 +29,8 @@ Pixels = NDArray[Any]  # uint8 or uint16, [height, width, channels]
 
 BUDGET = 4 << 30  # bytes of all pictures together, where the caller names none
 MOST_PIXELS = 1 << 28  # of one picture
+FEW_PIXELS = 1 << 26  # that a picture may have however small its file
+PIXELS_A_BYTE = 1 << 14  # and for each byte of it: twice what deflate reaches with a bit a pixel
 KINDS = ["PNG", "JPEG", "WEBP"]
 CHANNELS = {"1": 1, "L": 1, "I;16": 1, "I": 1, "LA": 2, "RGB": 3, "CMYK": 3, "YCbCr": 3, "RGBA": 4}  # by Pillow's mode
 NORMALS = ("normal_texture", "clearcoat.normal_texture")
@@ -199,16 +201,16 @@ def _opened(source: bytes | memoryview | Path | None) -> Any:
     from PIL import Image as Pillow
 
     Pillow.MAX_IMAGE_PIXELS = None  # the check below is ours, so that its answer is a message and not a warning
+    data = _data(source)
+    size = len(data)
     try:
-        picture = Pillow.open(io.BytesIO(_data(source)), formats=KINDS)
-    except PictureError:
-        raise
+        picture = Pillow.open(io.BytesIO(data), formats=KINDS)
     except Exception as error:  # on a damaged file decoders raise whatever they like
         raise PictureError(f"is no PNG, JPEG or WebP picture ({type(error).__name__})") from None
     width, height = picture.size
-    if not 0 < width * height <= MOST_PIXELS:
+    if not 0 < width * height <= min(MOST_PIXELS, max(FEW_PIXELS, PIXELS_A_BYTE * size)):
         picture.close()
-        raise PictureError(f"{width} x {height} pixels are too many")
+        raise PictureError(f"{width} x {height} pixels are too many for {size} bytes")
     return picture
 
 

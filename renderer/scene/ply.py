@@ -69,6 +69,7 @@ class _Cut(Exception):
     """The file ends, or stops making sense, inside an element."""
 
 
+@np.errstate(over="ignore", invalid="ignore")  # what is not finite is looked for and told
 def load(path: str | Path, *, strict: bool = False, warn: Callable[[str], None] | None = None) -> Scene:
     """Load a .ply file; see `renderer.scene.importers.load`."""
     file = Path(path)
@@ -115,14 +116,21 @@ def _header(file: Path, data: bytes) -> tuple[str, list[Element], int]:
                 length, kind, name = words[2:5]
                 if TYPES[length][0] == "f":
                     raise ValueError
-                elements[-1].properties.append(Property(name, TYPES[kind], TYPES[length]))
+                _declare(elements[-1], Property(name, TYPES[kind], TYPES[length]))
             elif words[:1] == ["property"]:
-                elements[-1].properties.append(Property(words[2], TYPES[words[1]], None))
+                _declare(elements[-1], Property(words[2], TYPES[words[1]], None))
         except (KeyError, IndexError, ValueError):
             raise SceneError(f"{file}: line {row}: '{line[:60]}' is no line of a PLY header; export the file again") from None
     if order is None:
         raise SceneError(f"{file}: its header states no format; export it again")
     return order, elements, stop
+
+
+def _declare(element: Element, property: Property) -> None:
+    """Adds a property to an element. Raises ValueError where it has one of that name: nobody could tell which is meant."""
+    if any(other.name == property.name for other in element.properties):
+        raise ValueError
+    element.properties.append(property)
 
 
 def _text_numbers(body: bytes) -> NDArray[np.float64]:

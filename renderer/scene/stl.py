@@ -24,6 +24,7 @@ RECORD = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribute
 HEADER = 84
 
 
+@np.errstate(over="ignore", invalid="ignore")  # what is not finite is looked for and told
 def load(path: str | Path, *, strict: bool = False, warn: Callable[[str], None] | None = None) -> Scene:
     """Load an .stl file; see `renderer.scene.importers.load`."""
     file = Path(path)

@@ -25,7 +25,7 @@ from renderer.bvh.rows import bits
 from renderer.bvh.traverse import DeviceBVH, Form, Tree
 from renderer.sampling.alias import alias_table
 from renderer.scene.light_tables import lights_beyond
-from renderer.scene.model import Scene, SceneError, Texture, TriangleSoup
+from renderer.scene.model import Material, Scene, SceneError, Texture, TriangleSoup
 from renderer.scene.parts import Parts, moved, parts_of
 from renderer.scene.tables import Tables
 from renderer.scene.tree_tables import Grown, placed, tree_tables, trees_of
@@ -93,18 +93,28 @@ class Uploaded:
 
 
 def upload(
-    scene: Scene, *, group: int, form: Form | None = None, like: Uploaded | None = None, keep: bool = True, shared: bool = True
+    scene: Scene,
+    *,
+    group: int,
+    form: Form | None = None,
+    like: Uploaded | None = None,
+    keep: bool = True,
+    shared: bool = True,
+    empty: bool = False,
 ) -> Uploaded:
     """Builds the BVH and the tables. `group`: lanes of a group on the device; `form`: of traversal (None: what is best); `like`: tables
-    that these are to replace; `keep`: a large tree may be kept on disk; `shared`: False where all is to be one part.
+    that these are to replace; `keep`: a large tree may be kept on disk; `shared`: False where all is to be one part; `empty`: a scene of
+    nothing is its surroundings.
 
-    Raises SceneError where there is nothing to draw.
+    Raises SceneError where there is nothing to draw, unless that is allowed.
     """
     started = time.perf_counter()
     parts = parts_of(scene, shared=shared and form != "packet")
+    if not len(parts.soup):
+        if not empty:
+            raise SceneError(nothing_to_draw(scene))
+        parts = replace(parts, soup=_point(parts.soup), first=np.arange(2))
     soup = parts.soup
-    if not len(soup):
-        raise SceneError(f"{scene.path}: there is nothing to draw: no triangles in its scene")
     flattened = time.perf_counter()
     form = form or ("lone" if group == 1 else "packet" if len(soup) <= PACKET_TRIANGLES and parts.placings is None else "serial")
     trees = trees_of(parts, form, group, keep=keep)
@@ -113,7 +123,7 @@ def upload(
     old = like.data if like is not None else None
     most = len(soup) + soup.degenerate  # a mesh that is flat now may be given a thickness
     backs = tuple(material.shows_back for material in scene.materials)
-    grown = tree_tables(tables, parts, trees, np.array(backs, bool)[soup.material], form, old.bvh if old else None)
+    grown = tree_tables(tables, parts, trees, np.array(backs or (False,))[soup.material], form, old.bvh if old else None)
     triangles = _triangles(soup, 8 if form == "lone" else 5)
     lit, pictures = _lit(tables, scene, grown.parts, form, old, like.pictures if like is not None else None)
     corners = _corners(scene, soup, triangles[:, :3], lit["look"], old)
@@ -131,6 +141,19 @@ def upload(
     seconds = {"bvh_build": ready - flattened, "upload": done - ready + flattened - started}
     held = tables.bytes + (pictures.tables.bytes if pictures is not None else 0)
     return Uploaded(data, grown.parts, grown.roots, backs, seconds, held, pictures)
+
+
+def nothing_to_draw(scene: Scene) -> str:
+    """The error of a scene without triangles: which file, and the first thing that its importer had to say of why."""
+    causes = [text for text in scene.warnings if "nothing to draw" not in text]
+    return f"{scene.path}: there is nothing to draw: no triangles in its scene" + (f" ({causes[0]})" if causes else "")
+
+
+def _point(soup: TriangleSoup) -> TriangleSoup:
+    """For a scene of nothing, one triangle that is a point, which no ray can hit: so its tables and its kernels are as any other's."""
+    none = np.zeros(1, np.int32)
+    vertices = np.zeros((1, 3), np.uint32)
+    return replace(soup, positions=np.zeros((1, 3, 3), np.float32), material=none, instance=none, geometry=none, vertices=vertices)
 
 
 def relit(uploaded: Uploaded, scene: Scene, *, group: int) -> Uploaded:
@@ -203,6 +226,8 @@ def _lit(
 ) -> tuple[dict[str, Any], _Held | None]:
     """The fields of `SceneData` that materials and lights decide: the table of materials, the lights, what surrounds the scene; and the
     textures, those that are there already (`pictures`) if they are of this scene."""
+    if not scene.materials:  # nothing has one, but there is no table without a row
+        scene = replace(scene, materials=[Material()])
     look = look_of(scene.materials, _has_alpha(scene))
     if old is not None and old.look.covers(look):
         look = old.look

@@ -134,7 +134,7 @@ def test_a_header_that_claims_too_much_is_refused_before_anything_is_allocated()
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert found is not None and found.shape == (1, 1, 4) and peak < 1 << 22
-    assert heard == ["images[0]: 1073741824 x 1073741824 pixels are too many; a placeholder is drawn"]
+    assert heard == ["images[0]: 1073741824 x 1073741824 pixels are too many for 69 bytes; a placeholder is drawn"]
 
 
 def test_pictures_past_the_budget_are_halved_the_largest_first_and_told() -> None:

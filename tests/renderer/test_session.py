@@ -11,7 +11,7 @@ import pytest
 from engine.runtime import events
 from renderer.pipeline.session import DeviceError, Session, pick_camera
 from renderer.scene.gltf import load
-from renderer.scene.model import Scene, SceneError
+from renderer.scene.model import Environment, Material, Scene, SceneError
 from tests.renderer.helpers.worlds import grey, icosphere, look_at, quad, scene_of
 
 
@@ -172,8 +172,25 @@ def test_a_scene_without_light_is_lit_by_a_sky_and_says_so_once() -> None:
 
 def test_a_scene_of_nothing_is_an_error_that_names_the_file() -> None:
     empty = scene_of((np.zeros((1, 3, 3), np.float32), grey(0.5)))
-    with pytest.raises(SceneError, match="made in code: there is nothing to draw"):
+    empty.warnings[:] = ["the scene has nothing to draw", "meshes[0]: is bad; it is skipped"]
+    cause = r"made in code: there is nothing to draw: no triangles in its scene \(meshes\[0\]: is bad; it is skipped\)$"
+    with pytest.raises(SceneError, match=cause):
         open_session(empty)
+
+
+@pytest.mark.parametrize("materials", [[], [grey(0.5, 1.0)]], ids=["without a material", "with a lamp that shines from nowhere"])
+def test_where_it_is_allowed_a_scene_of_nothing_is_a_view_of_its_surroundings(materials: list[Material]) -> None:
+    """C19: what the viewer shows. Edits find what they need there too."""
+    blue = Environment((0.25, 0.5, 1.0))
+    opened = open_session(Scene(Path("empty.ply"), materials=materials, environment=blue), empty=True, spp=2)
+    opened.frame()
+    assert np.array_equal(opened.mean(), np.broadcast_to(np.float32([0.25, 0.5, 1.0]), (16, 24, 3))) and opened.nonfinite == 0
+    assert opened.pick(5, 5) is None
+    opened.scene.environment = Environment((2.0, 2.0, 2.0))
+    assert opened.update_environment() and opened.update_instances([])
+    opened.frame()
+    assert (opened.mean() == 2.0).all()
+    opened.close()
 
 
 def test_cameras_are_found_by_number_and_by_name() -> None:

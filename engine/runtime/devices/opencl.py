@@ -120,7 +120,8 @@ class OpenCLDevice:
         return extension in self.extensions.split()
 
     def identity(self) -> tuple[Any, ...]:
-        return (self.backend, self.name, self.driver, self.options, self.target.contract, self.target.optimise)
+        target = self.target
+        return (self.backend, self.name, self.driver, self.options, target.max_workgroup, target.contract, target.optimise)
 
     # ---- memory ----
 

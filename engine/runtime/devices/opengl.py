@@ -103,7 +103,8 @@ class OpenGLDevice:
 
     def identity(self) -> tuple[Any, ...]:
         limits = self.limits
-        return (self.backend, limits.renderer, limits.version, limits.vendor, self.target.optimise, self.target.fuses)
+        switches = (self.target.optimise, self.target.fuses)
+        return (self.backend, limits.renderer, limits.version, limits.vendor, limits.workgroup, *switches)
 
     def allocate(self, nbytes: int) -> OpenGLBuffer:
         return self.memory.allocate(nbytes)

@@ -170,6 +170,7 @@ class Recipe:
             progress=say,
             device=device,
             shading=shading,
+            empty=True,
         )
         if self.camera is not None:
             session.set_camera(self.camera)

@@ -28,6 +28,7 @@ from queue import SimpleQueue
 from typing import Any, Protocol, TypeVar, cast
 
 from renderer.app.viewer import gl
+from renderer.scene.overheard import overheard
 
 HEADLESS = "without a window: rayfuse render SCENE -o FILE, rayfuse bench SCENE"
 LEAST = (3, 3)
@@ -94,12 +95,29 @@ def load_glfw() -> Any:
         import moderngl  # noqa: F401
 
         glfw: Any = importlib.import_module("glfw")
+        if sys.platform.startswith("linux") and not os.environ.get("DISPLAY"):
+            glfw = _for_wayland(glfw)
     except ImportError as error:
         raise DisplayError(f"the viewer's packages are missing ({error}); pip install 'rayfuse[viewer]'; {HEADLESS}") from None
     glfw.ERROR_REPORTING = False  # asked for where it matters
-    if not glfw.init():
-        raise DisplayError(f"no display: {_problem(glfw)}; {HEADLESS}")
+    with overheard():  # libwayland complains on its own
+        if not glfw.init():
+            raise DisplayError(f"no display: {_problem(glfw)}; {HEADLESS}")
     return glfw
+
+
+def _for_wayland(glfw: Any) -> Any:
+    """The GLFW for Wayland that comes with the package glfw: that of imgui_bundle, which it is bound to so far, knows X11 only.
+
+    The two may be in one process, as long as that of imgui_bundle, which cannot do without its functions for X11, was loaded first.
+    """
+    library = Path(glfw.__file__).parent / "wayland" / "libglfw.so"
+    if not library.is_file():
+        return glfw
+    os.environ["PYGLFW_LIBRARY"] = str(library)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "glfw"]:
+        del sys.modules[name]
+    return importlib.import_module("glfw")
 
 
 def _problem(glfw: Any) -> str:
