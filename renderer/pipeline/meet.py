@@ -118,6 +118,8 @@ def meet(scene: SceneData, ray: Ray, at: Veil) -> Met:
     material = None
     if scene.look.facets:
         material = row.point(at.base, pictures)
+        if scene.glass is not None:
+            material = material._replace(glass=scene.glass)
         if scene.look.layers.clearcoat_normal:
             material = material._replace(clearcoat_normal=Vec3(0.0, 0.0, 1.0) if coat is None else basis.to_local(coat))
     surface = Surface(

@@ -31,6 +31,7 @@ from renderer.scene.tables import Tables
 from renderer.scene.tree_tables import Grown, placed, tree_tables, trees_of
 from renderer.shading.corner_rows import NO_CORNERS, Corners, corner_rows, corners_of
 from renderer.shading.environment import EnvironmentMap
+from renderer.shading.glass import glass_table
 from renderer.shading.light import ALIAS_ROW, FEW, LIGHT_ROW, AliasColumns, Lights
 from renderer.shading.material_rows import PLAIN, Look, look_of, material_rows
 from renderer.shading.punctual import Punctual
@@ -63,6 +64,7 @@ class SceneData:
     corners: Corners = field(default=NO_CORNERS, metadata={"static": True})
     environment: EnvironmentMap | None = None  # never beside `sky`
     punctual: Punctual | None = None
+    glass: Tensor | None = None  # float32[n, 4]: of `shading.glass`, where there are bodies
     shares: Any = None  # float32[2]: how connecting chooses among kinds of lights, see `light_tables`; None where there are not several
 
 
@@ -267,6 +269,7 @@ def _lit(
         "lights": lights, "look": look, "sky": beyond.sky,
         "environment": beyond.environment, "punctual": beyond.punctual, "shares": beyond.shares,
         "textures": pictures.tables.textures if pictures is not None else None,
+        "glass": tables.named("glass", glass_table()) if look.layers.volume else None,
     }  # fmt: skip
     return made, pictures
 

@@ -8,8 +8,8 @@ What is on top of what (glTF 2.0, appendix B, and the KHR_materials_* extensions
     base            under the dielectric: diffuse reflection and transmission, transmission by facets        `gltf_facets`
 
 Deviations from the letter of the extensions, for the sake of energy or of reciprocity: the base is weighed by directional albedos and not
-by 1 - F(wo.h), with which white plastic shines at grazing angles; facets get back the light that they lose among them (not that of facets
-that refract); a clearcoat reflects by F(wo.h), and what is under it pays on the way in or out, where that is more; light through panes is
+by 1 - F(wo.h), with which white plastic shines at grazing angles; facets get back the light that they lose among them, those that refract
+too (`glass`); a clearcoat reflects by F(wo.h), and what is under it pays on the way in or out, where that is more; light through panes is
 masked as reflected light is. A film's reflectance is taken at the angle of view, as the extension has it: in this alone, f is not the
 same both ways.
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from engine import Tensor, cond, where
 from renderer.shading.energy import Albedo, Remainder, albedo, mean_fresnel, multiple, remainder
 from renderer.shading.fresnel import f0_of, fifth, snell, thin_film
+from renderer.shading.glass import Glass, Lost, glass_of
 from renderer.shading.gltf_material import Features, MaterialPoint
 from renderer.shading.microfacet import ALPHA_MIN, Ggx, Seen, anisotropic, isotropic
 from renderer.shading.transmission import IOR_MAX, IOR_MIN, refracted
@@ -50,6 +51,15 @@ class Body(NamedTuple):
     colors: Vec3 | None
 
 
+class Kept(NamedTuple):
+    """What `glass` makes of the light that facets of a body lose: scale: of refraction, seen from outside; inner: the lobe inside but for
+    l of the light's direction."""
+
+    glass: Glass
+    scale: Tensor
+    inner: Tensor
+
+
 class Weights(NamedTuple):
     """Light along wo by the ways it took: facets (both sides), all directions above, all below."""
 
@@ -59,12 +69,14 @@ class Weights(NamedTuple):
 
 
 class Facets(NamedTuple):
-    """Made by `facets_of`. seen: by wo. even, left: of what is reflected in all directions, the colours of the light lost by
-    facets and of the base, each times what wo sees of it, over pi and the average; even_below, left_below: of what goes through."""
+    """Made by `facets_of`. seen: by wo; roughness: of all directions together. even, left: of what is reflected in all directions, the
+    colours of the light lost by facets and of the base, each times what wo sees of it, over pi and the average; even_below, left_below: of
+    what goes through; kept: of bodies."""
 
     wo: Vec3
     ggx: Ggx
     seen: Seen
+    roughness: Tensor
     fits: Albedo
     f0: Vec3
     f90: Vec3
@@ -75,6 +87,7 @@ class Facets(NamedTuple):
     even_below: Vec3 | None
     left_below: Vec3 | None
     body: Body | None
+    kept: Kept | None
     weights: Weights
 
     @property
@@ -121,7 +134,11 @@ class Facets(NamedTuple):
             fresnel, beyond, reflects, transmits = self._split(self.body, way.to_wo, slope, fresnel)
             passes, passing = beyond * spread, seen
             if way.bent is not None:
+                assert self.kept is not None and self.body.inside is not None
+                lost = _lost(self.kept.glass, self.ggx, self.roughness, way.wi, way.cosine, left, self.body.inside)
+                even = even + self.kept.inner * lost.inside
                 refraction, bending = self._refraction(self.body, way, facing, length)
+                refraction = refraction * where(self.body.inside, lost.scale, self.kept.scale)
                 passes, passing = select(way.bent, beyond * refraction, passes), where(way.bent, bending, seen)
             f, density = select(way.up, fresnel * spread, passes), where(way.up, seen * reflects, passing * transmits)
         chance = odds.above if odds.below is None else where(way.up, odds.above, odds.below)
@@ -175,10 +192,11 @@ def facets_of(point: MaterialPoint, features: Features, wo: Vec3, entering: Tens
     if features.anisotropy:
         assert point.anisotropy_direction is not None
         ggx = anisotropic(point.roughness, point.anisotropy, point.anisotropy_direction)
-        fits = albedo(ggx.mean_roughness())
+        roughness = ggx.mean_roughness()
     else:
         ggx = isotropic(point.roughness)
-        fits = albedo(greater(point.roughness, math.sqrt(ALPHA_MIN)))
+        roughness = greater(point.roughness, math.sqrt(ALPHA_MIN))
+    fits = albedo(roughness)
     body = _body(point, features, entering)
     dielectric, metal = _reflectances(point, features, wo.z, body)
     f0, f90 = (d + (m - d) * point.metallic for d, m in zip(dielectric, metal, strict=True))
@@ -197,19 +215,27 @@ def facets_of(point: MaterialPoint, features: Features, wo: Vec3, entering: Tens
         color = color * (1.0 - point.diffuse_transmission)
         left_below, below = passing * base_seen, _mean(passing) * seen
     facets = _mean(f0) * (1.0 - loss - grazing) + _mean(f90) * grazing
+    above, kept = _mean(color) * seen, None
     if body is not None:
         pane = multiple(mean_fresnel(*dielectric), fits.mean_loss).max_component()
         lost_below = body.tint * greater(1.0 - pane, 0.0)
         if body.solid is not None:
+            assert body.inside is not None
             lost_below = select(body.solid, 0.0 * lost_below, lost_below)
+            boundary = glass_of(point.glass, body.ior, roughness, body.solid, *(d.max_component() for d in dielectric))
+            there = _lost(boundary, ggx, roughness, wo, wo.z, seen, body.solid)
+            lost = lost * where(body.inside, 1.0 - body.share * (1.0 - boundary.mirrors()), 1.0)
+            inside = where(body.inside, body.share * there.inside, 0.0)
+            kept, above = Kept(boundary, there.scale, boundary.inner(inside)), above + inside
         even_below = lost_below * lost_seen
         below = _mean(lost_below) * loss if below is None else below + _mean(lost_below) * loss
         facets = facets + _mean(body.tint) * seen
-    weights = Weights(facets + 1e-6, _mean(color) * seen + _mean(lost) * loss, below)
+    weights = Weights(facets + 1e-6, above + _mean(lost) * loss, below)
     return Facets(
         wo,
         ggx,
         ggx.seen_from(wo),
+        roughness,
         fits,
         f0,
         f90,
@@ -220,6 +246,7 @@ def facets_of(point: MaterialPoint, features: Features, wo: Vec3, entering: Tens
         even_below,
         left_below,
         body,
+        kept,
         weights,
     )
 
@@ -231,6 +258,15 @@ def _albedos(ggx: Ggx, fits: Albedo, left: Remainder, v: Vec3, cosine: Tensor) -
         return loss, grazing, left.left(loss, grazing)
     own, rise = albedo(ggx.roughness_along(v)).at(cosine)
     return lesser(loss, own), rise, left.left(own, rise)  # the lesser: no more is to be given back than was lost
+
+
+def _lost(glass: Glass, ggx: Ggx, roughness: Tensor, v: Vec3, cosine: Tensor, left: Tensor, needed: Tensor) -> Lost:
+    """What a body's facets lose of light along v; as `_albedos`."""
+    even = glass.lost(cosine, roughness, left, needed)
+    if ggx.turn is None:
+        return even
+    own = glass.lost(cosine, lesser(ggx.roughness_along(v), 1.0), left, needed)
+    return Lost(own.scale, lesser(even.inside, own.inside))
 
 
 def _body(point: MaterialPoint, features: Features, entering: Tensor) -> Body | None:

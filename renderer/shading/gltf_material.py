@@ -66,6 +66,7 @@ class MaterialPoint(NamedTuple):
     transmission: Any = None
     # volume: thickness in metres, of which only matters whether it is 0 (a pane) [0] or more (a body)
     thickness: Any = None
+    glass: Any = None  # the table of `shading.glass`
     # dispersion: of the channel drawn (`transmission.disperse`), the index of refraction, and the weight of each channel of refracted light
     dispersed_ior: Any = None
     dispersed_tint: Vec3 | None = None

@@ -26,6 +26,7 @@ from engine import Tensor, where
 from renderer.scene.model import Material
 from renderer.shading.gltf_material import Features, MaterialPoint
 from renderer.shading.slots import NORMALS, Number, Pictures, Slot, read_slots, slots_of
+from renderer.shading.transmission import extinction
 from renderer.vec import Vec3, greater
 
 MATT = Features()
@@ -202,7 +203,7 @@ def _values(m: Material) -> dict[str, float]:
         "sheen_roughness": m.sheen.roughness,
         "transmission": m.transmission.factor,
         "thickness": m.volume.thickness,
-        **_colour("extinction", [-math.log(max(c, 1e-6)) / far for c in m.volume.attenuation_color]),
+        **_colour("extinction", extinction(m.volume.attenuation_color, far)),
         "dispersion": m.dispersion if body else 0.0,
         "diffuse_transmission": m.diffuse_transmission.factor,
         **_colour("diffuse", m.diffuse_transmission.color),

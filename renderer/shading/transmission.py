@@ -12,6 +12,8 @@ colours.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from engine import Tensor, where
@@ -34,10 +36,10 @@ def refracted(wo: Vec3, h: Vec3, cosine: Tensor, eta: Tensor) -> tuple[Vec3, Ten
     return h * (inverse * cosine - beyond) - wo * inverse, square > 0
 
 
-def extinction(color: Vec3, distance: Tensor) -> Vec3:
-    """The coefficient in 1/m of a medium that leaves `color` of white light after `distance` in metres (infinite: it takes nothing)."""
-    scale = -1.0 / distance
-    return color.map(lambda c: greater(lesser(c, 1.0), 1e-6).log() * scale)
+def extinction(color: Sequence[float], distance: float) -> list[float]:
+    """The coefficient in 1/m of a medium that leaves `color` of white light after `distance` in metres (infinite: it takes nothing); what
+    would win light takes none. On the host: rows of materials have it."""
+    return [-math.log(min(max(c, 1e-6), 1.0)) / distance for c in color]
 
 
 def transmittance(coefficient: Vec3, distance: Tensor) -> Vec3:

@@ -83,13 +83,15 @@ def test_light_is_bent_by_snell_and_stays_inside_beyond_the_critical_angle() -> 
 def test_a_medium_leaves_its_colour_after_its_distance_and_the_square_after_twice() -> None:
     color, distances = (0.9, 0.5, 0.0), np.array([0.0, 2.0, 4.0])
 
-    def run(way: Tensor, reach: Tensor) -> Any:
-        return transmittance(extinction(Vec3(*(way * 0 + c for c in color)), reach), way)
+    def left(distance: float, color: tuple[float, ...]) -> Any:
+        def run(way: Tensor) -> Any:
+            return transmittance(Vec3(*(way * 0 + c for c in extinction(color, distance))), way)
 
-    left = np.stack([c.numpy() for c in on_device(run, distances, np.full(3, 2.0))], 1)
-    np.testing.assert_allclose(left, [[1, 1, 1], color, np.square(color)], atol=1e-5)
-    clear = np.stack([c.numpy() for c in on_device(run, distances, np.full(3, np.inf))], 1)
-    np.testing.assert_array_equal(clear, 1)
+        return np.stack([c.numpy() for c in on_device(run, distances)], 1)
+
+    np.testing.assert_allclose(left(2.0, color), [[1, 1, 1], color, np.square(color)], atol=1e-5)
+    np.testing.assert_array_equal(left(math.inf, color), 1)
+    np.testing.assert_array_equal(left(2.0, (1.5, 1.0, 1.0)), 1)
 
 
 def test_dispersion_draws_a_channel_once_and_spreads_the_indices_by_abbes_number() -> None:

@@ -116,7 +116,7 @@ def test_light_fades_in_a_body_by_the_way_that_it_goes() -> None:
     np.testing.assert_allclose(mean(scene, depth=8), np.array([0.9, 0.5, 0.1]) ** 1.5, rtol=0.01)
 
 
-@pytest.mark.parametrize("roughness", [0.0, 0.1])
+@pytest.mark.parametrize("roughness", [0.0, 0.1, 0.5, 1.0])
 def test_white_glass_in_a_white_furnace_is_white(roughness: float) -> None:
     glass = replace(GLASS, roughness=roughness, volume=Volume(1.0))
     scene = replace(scene_of((icosphere(1, 2.0), glass), camera=FRONT), environment=Environment((1.0, 1.0, 1.0)))

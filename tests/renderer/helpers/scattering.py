@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from engine import Jitted, Tensor, jit
 from renderer.sampling.rng import Rng
+from renderer.shading.glass import glass_table
 from renderer.shading.gltf_bsdf import gltf_bsdf
 from renderer.shading.gltf_material import Features, MaterialPoint
 from renderer.vec import Vec3
@@ -81,6 +82,8 @@ def material(features: Features, count: int, **values: Any) -> MaterialPoint:
             given[name] = tuple(columns) if name == "anisotropy_direction" else Vec3(*columns)
         else:
             given[name] = Tensor(np.ascontiguousarray(np.broadcast_to(array, (count,))))
+    if features.volume:
+        given["glass"] = Tensor(glass_table(), dims=("glass",))
     return MaterialPoint(**given)
 
 
