@@ -26,6 +26,7 @@ from renderer.pipeline.frame import FrameSettings, Numbers, make_frame
 from renderer.pipeline.pick import Pick, make_pick, picked
 from renderer.pipeline.tonemap import number_of
 from renderer.scene.model import Camera, Scene, SceneError, default_camera
+from renderer.scene.room import picture_budget
 from renderer.scene.upload import SceneData, Uploaded, relit, structure, upload
 from renderer.shading.bsdf import make_bsdf
 from renderer.shading.module import explained, make_bsdf_of
@@ -168,7 +169,8 @@ class Session:
 
     def _build(self, workgroup: int | None, progress: Progress) -> None:
         progress("building the tree", 0.1)
-        self._uploaded = upload(self.scene, group=self._engine.group_width)
+        self._budget = picture_budget(self._engine)
+        self._uploaded = upload(self.scene, group=self._engine.group_width, budget=self._budget)
         if self._uploaded.dropped:
             events.record("warning", message=f"{self._uploaded.dropped} triangles without extent (or not finite) are left out")
         if self._uploaded.data.sky is not None and self.scene.environment is None:
@@ -331,11 +333,11 @@ class Session:
 
     def update_materials(self, numbers: Collection[int]) -> bool:
         """Takes up materials of the scene that were replaced; False where that needs a new session, and this one stays as it was."""
-        return not numbers or self._replace(relit(self._uploaded, self.scene, group=self._engine.group_width))
+        return not numbers or self._replace(relit(self._uploaded, self.scene, group=self._engine.group_width, budget=self._budget))
 
     def update_environment(self) -> bool:
         """Takes up what surrounds the scene; False where that needs a new session, and this one stays as it was."""
-        return self._replace(relit(self._uploaded, self.scene, group=self._engine.group_width))
+        return self._replace(relit(self._uploaded, self.scene, group=self._engine.group_width, budget=self._budget))
 
     def update_instances(self, numbers: Collection[int]) -> bool:
         """Takes up instances of the scene that were replaced; False where that needs a new session, and this one stays as it was."""
@@ -351,7 +353,7 @@ class Session:
     def _upload_again(self, scene: Scene, form: Form | None = None) -> bool:
         group = self._engine.group_width
         try:
-            return self._replace(upload(scene, group=group, form=form, like=self._uploaded, keep=False))
+            return self._replace(upload(scene, group=group, form=form, like=self._uploaded, keep=False, budget=self._budget))
         except SceneError:  # nothing to draw is left
             return False
 

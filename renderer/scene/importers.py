@@ -39,4 +39,6 @@ def load(path: str | Path, *, strict: bool = False, warn: Callable[[str], None] 
         head = b""
     kind = BY_MARK.get(head) or BY_ENDING.get(file.suffix.lower(), "gltf")
     importer = cast(Importer, import_module(f"renderer.scene.{kind}").load)
-    return importer(file, strict=strict, warn=warn)
+    scene = importer(file, strict=strict, warn=warn)
+    scene.strict = strict
+    return scene

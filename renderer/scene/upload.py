@@ -30,6 +30,7 @@ from renderer.bvh.wide import WideBVH
 from renderer.sampling.alias import alias_table
 from renderer.scene.light_tables import lights_beyond
 from renderer.scene.model import Scene, SceneError, Texture, TriangleSoup
+from renderer.scene.room import BUDGET
 from renderer.shading.corner_rows import NO_CORNERS, Corners, corner_rows, corners_of
 from renderer.shading.environment import EnvironmentMap
 from renderer.shading.light import ALIAS_ROW, FEW, LIGHT_ROW, AliasColumns, Lights
@@ -112,10 +113,10 @@ def _box(soup: TriangleSoup) -> NDArray[np.float32]:
 
 
 def upload(
-    scene: Scene, *, group: int, form: Form | None = None, like: Uploaded | None = None, keep: bool = True
+    scene: Scene, *, group: int, form: Form | None = None, like: Uploaded | None = None, keep: bool = True, budget: int = BUDGET
 ) -> Uploaded:
     """Builds the BVH and the tables. `group`: lanes of a group on the device; `form`: of traversal (None: what is best); `like`: tables
-    that these are to replace; `keep`: a large tree may be kept on disk.
+    that these are to replace; `keep`: a large tree may be kept on disk; `budget`: bytes that pictures may take.
 
     Raises SceneError where there is nothing to draw.
     """
@@ -132,7 +133,7 @@ def upload(
     old = like.data if like is not None else None
     most = len(soup) + soup.degenerate  # a mesh that is flat now may be given a thickness
     triangles = _triangles(soup, 8 if form == "lone" else 5)
-    lit, pictures = _lit(tables, scene, soup, form, old, like.pictures if like is not None else None)
+    lit, pictures = _lit(tables, scene, soup, form, old, like.pictures if like is not None else None, budget)
     corners = _corners(scene, soup, triangles[:, :3], lit["look"], old)
     corner = None
     if corners != NO_CORNERS:
@@ -149,10 +150,10 @@ def upload(
     return Uploaded(data, soup, seconds, tables.bytes + (pictures.tables.bytes if pictures is not None else 0), pictures)
 
 
-def relit(uploaded: Uploaded, scene: Scene, *, group: int) -> Uploaded:
+def relit(uploaded: Uploaded, scene: Scene, *, group: int, budget: int = BUDGET) -> Uploaded:
     """The tables after materials or the environment have changed: the tree and the triangles are shared."""
     tables, old = _Tables(MOST_ROWS.get(group, 0)), uploaded.data
-    lit, pictures = _lit(tables, scene, uploaded.soup, old.bvh.form, old, uploaded.pictures)
+    lit, pictures = _lit(tables, scene, uploaded.soup, old.bvh.form, old, uploaded.pictures, budget)
     corners = old.corners
     if lit["look"] != old.look:  # if corners are to have more, these tables will not do
         corners = _corners(scene, uploaded.soup, _triangles(uploaded.soup, 5)[:, :3], lit["look"], old)
@@ -228,14 +229,14 @@ def _longest(e1: Any, e2: Any) -> Any:
 
 
 def _lit(
-    tables: _Tables, scene: Scene, soup: TriangleSoup, form: Form, old: SceneData | None, pictures: _Held | None
+    tables: _Tables, scene: Scene, soup: TriangleSoup, form: Form, old: SceneData | None, pictures: _Held | None, budget: int
 ) -> tuple[dict[str, Any], _Held | None]:
     """The fields of `SceneData` that materials and lights decide: the table of materials, the lights, what surrounds the scene; and the
     textures, those that are there already (`pictures`) if they are of this scene."""
     look = look_of(scene.materials, _has_alpha(scene))
     if old is not None and old.look.covers(look):
         look = old.look
-    pictures = _pictures(scene, pictures) if look.slots else None
+    pictures = _pictures(scene, pictures, budget) if look.slots else None
     if pictures is None:  # no image of them is to be had
         look = replace(look, slots=())
     emission = np.array([(0.0, 0.0, 0.0) if m.unlit else m.emissive for m in scene.materials], np.float64).reshape(-1, 3)
@@ -265,7 +266,7 @@ def _lit(
             alias = AliasColumns(*(tables.made("lights", a, lamps) for a in (table.probability, table.alias)))
         lights = Lights(alias, tables.made("lights", rows, lamps), count=len(which), few=len(which) <= FEW)
     rows_before = old.material if old is not None and old.look == look else None
-    number = pictures.tables.number if pictures is not None else lambda ref, slot: -1
+    number = pictures.tables.number if pictures is not None else lambda ref, slot, covers: -1
     made = {
         "material": tables.made("materials", material_rows(scene.materials, look, density, number), rows_before),
         "lights": lights, "look": look, "sky": beyond.sky,
@@ -275,13 +276,13 @@ def _lit(
     return made, pictures
 
 
-def _pictures(scene: Scene, held: _Held | None) -> _Held | None:
+def _pictures(scene: Scene, held: _Held | None, budget: int) -> _Held | None:
     """The textures of a scene, those that are there already if they are all it needs."""
     if held is not None and held.textures is scene.textures:
         return held
     from renderer.scene.texture_tables import texture_tables  # with the decoders of pictures: a good part of a first frame's imports
 
-    made = texture_tables(scene, warn=lambda text: events.record("warning", message=text))
+    made = texture_tables(scene, budget=budget, warn=lambda text: events.record("warning", message=text))
     return None if made is None else _Held(scene.textures, made)
 
 

@@ -16,7 +16,7 @@ from renderer.scene import undrawn
 from renderer.scene.gltf_write import write
 from renderer.scene.importers import load
 from renderer.scene.model import Geometry, Scene, SceneError
-from renderer.scene.pictures import decode_images
+from renderer.scene.pictures import decode
 from renderer.scene.polygons import triangulate
 from tests.renderer.helpers.gltf_file import one_quad
 from tests.renderer.helpers.picture_files import png
@@ -162,10 +162,9 @@ def test_pictures_of_a_library_are_found_beside_it_and_nowhere_else(tmp_path: Pa
     assert base is not None and wood.normal_texture is not None and wood.alpha_mode == "BLEND"
     # A corner of the picture in OBJ's sense: (u, v) there is at (2u + 0.5, 3v), counted upwards.
     assert np.allclose(base.matrix @ [0.25, 1 - 0.5, 1], [1.0, 1 - 1.5]) and scene.textures[base.texture].wrap_s == "clamp"
-    pixels = decode_images(scene)
-    cut, normals = (pixels[scene.textures[ref.texture].image or 0] for ref in (base, wood.normal_texture))
-    assert cut is not None and np.array_equal(cut, np.dstack([colours, colours[..., 0]]))
-    assert normals is not None and (normals[..., 2] > 128).all(), "heights have become normals"
+    cut, normals = (decode(scene.images[scene.textures[ref.texture].image or 0]) for ref in (base, wood.normal_texture))
+    assert np.array_equal(cut, np.dstack([colours, colours[..., 0]]))
+    assert (normals[..., 2] > 128).all(), "heights have become normals"
     assert more.emissive == (1, 1, 1) and more.emissive_texture == more.base_color_texture and more.normal_texture is None
     assert out.base_color_texture is None
     told = "\n".join(honest(scene))
@@ -499,5 +498,6 @@ def test_an_obj_file_that_is_saved_as_gltf_is_the_same_scene(tmp_path: Path) -> 
     assert again.materials == scene.materials and again.totals() == scene.totals()
     assert again.triangles().positions.tobytes() == scene.triangles().positions.tobytes()
     assert np.array_equal(only(again).texcoords[0][only(again).indices], only(scene).texcoords[0][only(scene).indices])
-    for old, new in zip(decode_images(scene), decode_images(again)):
-        assert old is not None and new is not None and np.array_equal(old, new), "what was made from heights is stored as normals"
+    for old, new in zip(scene.textures, again.textures, strict=True):
+        before, after = (decode(of.images[texture.image or 0]) for of, texture in ((scene, old), (again, new)))
+        assert np.array_equal(before, after), "what was made from heights is stored as normals"
