@@ -177,12 +177,13 @@ def _uses(scene: Scene) -> dict[tuple[int, Use], set[str]]:
 def _chains(scene: Scene) -> dict[int, dict[Use, _Chain]]:
     """The images of these textures, and what levels they need for each use."""
     chains: dict[int, dict[Use, _Chain]] = {}
+    lamps = {m.emissive_texture.texture for m in scene.materials if m.emissive_texture is not None}  # `light_powers` wants all levels
     for (number, use), read in _uses(scene).items():
         texture = scene.textures[number]
         assert texture.image is not None
         of_image = chains.setdefault(texture.image, {})
         before = of_image.get(use, _Chain(False, frozenset()))
-        of_image[use] = _Chain(before.mips or texture.mip is not None, before.read | read)
+        of_image[use] = _Chain(before.mips or texture.mip is not None or number in lamps, before.read | read)
     return chains
 
 

@@ -86,6 +86,7 @@ class Uploaded:
     seconds: dict[str, float]
     bytes: int
     pictures: _Held | None = None
+    glow: Any = None  # float64[n], see `light_powers`; None where no lamp has a texture
 
     @property
     def dropped(self) -> int:
@@ -133,11 +134,11 @@ def upload(
     old = like.data if like is not None else None
     most = len(soup) + soup.degenerate  # a mesh that is flat now may be given a thickness
     triangles = _triangles(soup, 8 if form == "lone" else 5)
-    lit, pictures = _lit(tables, scene, soup, form, old, like.pictures if like is not None else None, budget)
+    lit, pictures, glow = _lit(tables, scene, soup, form, old, like.pictures if like is not None else None, budget)
     corners = _corners(scene, soup, triangles[:, :3], lit["look"], old)
     corner = None
     if corners != NO_CORNERS:
-        corner = tables.named("triangle_corners", corner_rows(scene, soup, triangles[:, :3], corners))
+        corner = tables.named("triangle_corners", corner_rows(scene, soup, triangles[:, :3], corners, glow))
     data = SceneData(
         _tree(tables, soup, bvh, form, old.bvh if old else None),
         tables.made("triangles", triangles, old.triangle if old else None, spare=most - len(soup)),
@@ -147,17 +148,21 @@ def upload(
     )
     done = time.perf_counter()
     seconds = {"bvh_build": ready - flattened, "upload": done - ready + flattened - started}
-    return Uploaded(data, soup, seconds, tables.bytes + (pictures.tables.bytes if pictures is not None else 0), pictures)
+    return Uploaded(data, soup, seconds, tables.bytes + (pictures.tables.bytes if pictures is not None else 0), pictures, glow)
 
 
 def relit(uploaded: Uploaded, scene: Scene, *, group: int, budget: int = BUDGET) -> Uploaded:
     """The tables after materials or the environment have changed: the tree and the triangles are shared."""
     tables, old = _Tables(MOST_ROWS.get(group, 0)), uploaded.data
-    lit, pictures = _lit(tables, scene, uploaded.soup, old.bvh.form, old, uploaded.pictures, budget)
+    lit, pictures, glow = _lit(tables, scene, uploaded.soup, old.bvh.form, old, uploaded.pictures, budget)
     corners = old.corners
     if lit["look"] != old.look:  # if corners are to have more, these tables will not do
         corners = _corners(scene, uploaded.soup, _triangles(uploaded.soup, 5)[:, :3], lit["look"], old)
-    return replace(uploaded, data=replace(old, **lit, corners=corners), pictures=pictures)
+    corner = old.corner
+    if corners == old.corners and glow is not None and not np.array_equal(glow, uploaded.glow):
+        face = _triangles(uploaded.soup, 5)[:, :3]
+        corner = tables.named("triangle_corners", corner_rows(scene, uploaded.soup, face, corners, glow))
+    return replace(uploaded, data=replace(old, **lit, corner=corner, corners=corners), pictures=pictures, glow=glow)
 
 
 def structure(data: SceneData) -> tuple[Any, ...]:
@@ -212,7 +217,7 @@ def _triangles(soup: TriangleSoup, floats: int) -> NDArray[np.float32]:
 
 def _corners(scene: Scene, soup: TriangleSoup, face: NDArray[np.float32], look: Look, old: SceneData | None) -> Corners:
     """What kernels must know of corners, or the old ones' if that is enough."""
-    corners = corners_of(scene, soup, face, look.directed, look.texcoords)
+    corners = corners_of(scene, soup, face, look.directed, look.texcoords, look.has("emissive_texture"))
     return old.corners if old is not None and old.corners.covers(corners) else corners
 
 
@@ -230,9 +235,9 @@ def _longest(e1: Any, e2: Any) -> Any:
 
 def _lit(
     tables: _Tables, scene: Scene, soup: TriangleSoup, form: Form, old: SceneData | None, pictures: _Held | None, budget: int
-) -> tuple[dict[str, Any], _Held | None]:
-    """The fields of `SceneData` that materials and lights decide: the table of materials, the lights, what surrounds the scene; and the
-    textures, those that are there already (`pictures`) if they are of this scene."""
+) -> tuple[dict[str, Any], _Held | None, Any]:
+    """The fields of `SceneData` that materials and lights decide: the table of materials, the lights, what surrounds the scene; the
+    textures, those that are there already (`pictures`) if they are of this scene; and the glow of triangles."""
     look = look_of(scene.materials, _has_alpha(scene))
     if old is not None and old.look.covers(look):
         look = old.look
@@ -241,9 +246,11 @@ def _lit(
         look = replace(look, slots=())
     emission = np.array([(0.0, 0.0, 0.0) if m.unlit else m.emissive for m in scene.materials], np.float64).reshape(-1, 3)
     luminance = emission @ _LUMINANCE
-    which = np.flatnonzero((luminance > 0)[soup.material])
+    glow = _glow(scene, soup, pictures) if pictures is not None and look.has("emissive_texture") else None
+    shining = (luminance > 0)[soup.material]
+    which = np.flatnonzero(shining if glow is None else shining & (glow > 0))
     e1, e2, _, length = _edges(soup, which)
-    power = length * 0.5 * luminance[soup.material[which]]
+    power = length * 0.5 * luminance[soup.material[which]] * (1.0 if glow is None else glow[which])
     total = float(power.sum())
     beyond = lights_beyond(scene, soup, math.pi * total, tables.named)
     density = luminance / total * beyond.triangles if total > 0 else np.zeros(len(scene.materials))
@@ -253,7 +260,7 @@ def _lit(
         rows[:, 0:3], rows[:, 3:6], rows[:, 6:9] = soup.positions[which, 0], e1, e2
         material = soup.material[which]
         rows[:, 9:12] = emission[material]
-        rows[:, 12] = density[material]
+        rows[:, 12] = density[material] * (1.0 if glow is None else glow[which])
         rows[:, 13] = [1.0 if scene.materials[m].double_sided else 0.0 for m in material]
         rows[:, 14], rows[:, 15] = _longest(e1, e2), bits(which.astype(np.int32))
         table = alias_table(power)
@@ -273,7 +280,13 @@ def _lit(
         "environment": beyond.environment, "punctual": beyond.punctual, "shares": beyond.shares,
         "textures": pictures.tables.textures if pictures is not None else None,
     }  # fmt: skip
-    return made, pictures
+    return made, pictures, glow
+
+
+def _glow(scene: Scene, soup: TriangleSoup, pictures: _Held) -> NDArray[np.float64]:
+    from renderer.scene.light_powers import glow_of  # where there are textured lamps
+
+    return glow_of(scene, soup, pictures.tables)
 
 
 def _pictures(scene: Scene, held: _Held | None, budget: int) -> _Held | None:
