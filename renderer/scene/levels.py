@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from renderer.scene.pictures import Pixels, eight_bits
+from renderer.scene.recipes import Pixels, eight_bits
 
 _STRIP = 1 << 17  # pixels that are worked on at a time: what is made on the way stays in the caches
 ALPHA = 3

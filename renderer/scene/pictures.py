@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from renderer.scene.deep_png import CHANNELS as CHANNELS_OF_DEEP
 from renderer.scene.deep_png import deep_pixels, has_clear_colour, is_deep
 from renderer.scene.model import Image, Scene, SceneError
-
-Pixels = NDArray[Any]  # uint8 or uint16, [height, width, channels]
+from renderer.scene.recipes import CHANNELS as CHANNELS_OF_RECIPES
+from renderer.scene.recipes import Pixels, eight_bits, made
 
 MOST_PIXELS = 1 << 28  # of one picture
 KINDS = ["PNG", "JPEG", "WEBP"]
@@ -156,8 +156,8 @@ def size_of(image: Image) -> Size:
         if picture.format == "PNG" and is_deep(data[:33]):
             channels, depth = CHANNELS_OF_DEEP[data[25]] + has_clear_colour(data), 2
         if image.recipe:
-            channels = 3
-        elif image.alpha is not None:
+            channels = CHANNELS_OF_RECIPES[image.recipe]
+        elif image.second is not None:
             channels, depth = 4, 1
         return Size(picture.width, picture.height, channels, depth)
 
@@ -165,13 +165,7 @@ def size_of(image: Image) -> Size:
 def decode(image: Image, halvings: int = 0) -> Pixels:
     """The pixels of an image; those that may be halved so many times come smaller already where that is cheaper. Raises `PictureError`."""
     pixels = _pixels(image.source, 0 if image.recipe else halvings)
-    if image.recipe == "glossiness":
-        pixels = _roughness(pixels, image.amount)
-    elif image.recipe == "bump":
-        pixels = _bump(pixels, image.amount)
-    if image.alpha is not None:
-        pixels = _with_alpha(pixels, image.alpha)
-    return pixels
+    return made(image, pixels, None if image.second is None else _pixels(image.second, 0))
 
 
 def placeholder(slot: str) -> NDArray[np.uint8]:
@@ -185,7 +179,7 @@ def stored(image: Image) -> bytes | None:
     if image.source is None:
         return None
     data = image.source.read_bytes() if isinstance(image.source, Path) else bytes(image.source)
-    if not image.recipe and image.alpha is None:
+    if not image.recipe and image.second is None:
         return data
     from PIL import Image as Pillow
 
@@ -276,57 +270,3 @@ def halvings_within(sizes: dict[int, Size], budget: int, cost: Cost) -> dict[int
         now[largest] = sizes[largest].halved(halvings[largest])
         bytes_of[largest] = cost(largest, now[largest])
     return halvings
-
-
-def eight_bits(pixels: Pixels) -> NDArray[np.uint8]:
-    """Pixels of 16 bits a channel with 8."""
-    narrow: NDArray[np.uint8] = ((pixels.astype(np.uint32) * 255 + 32767) // 65535).astype(np.uint8)
-    return narrow
-
-
-def _grey(pixels: Pixels) -> NDArray[np.float32]:
-    """Luminance within [0, 1], float32[height, width]."""
-    scale = np.float32(np.iinfo(pixels.dtype).max)
-    values = pixels.astype(np.float32) / scale
-    if values.shape[2] < 3:
-        return values[..., 0]
-    grey: NDArray[np.float32] = values[..., :3] @ np.array([0.2126, 0.7152, 0.0722], np.float32)
-    return grey
-
-
-def _rounded(values: Any, like: Pixels) -> Pixels:
-    """Values within [0, 1] as numbers of as many bits as others have."""
-    most = int(np.iinfo(like.dtype).max)
-    rounded: Pixels = (np.clip(values, 0.0, 1.0) * np.float32(most) + np.float32(0.5)).astype(like.dtype)
-    return rounded
-
-
-def _roughness(pixels: Pixels, glossiness: float) -> Pixels:
-    """Green: one minus glossiness times alpha, as a metallic-roughness texture has it."""
-    alpha = _grey(pixels[..., 3:]) if pixels.shape[2] == 4 else np.ones(pixels.shape[:2], np.float32)
-    made = np.zeros((*pixels.shape[:2], 3), pixels.dtype)
-    made[..., 1] = _rounded(1.0 - np.float32(glossiness) * alpha, pixels)
-    return made
-
-
-def _bump(pixels: Pixels, strength: float) -> Pixels:
-    """A normal map from a grey picture of heights that tile; a picture with colours is a normal map already."""
-    if pixels.shape[2] >= 3 and int(np.ptp(pixels[..., :3].astype(np.int32), axis=2).max()) > np.iinfo(pixels.dtype).max // 100:
-        return np.ascontiguousarray(pixels[..., :3])
-    height = _grey(pixels) * np.float32(strength * BUMP)
-    across = (np.roll(height, 1, 1) - np.roll(height, -1, 1)) / 2
-    down = (np.roll(height, 1, 0) - np.roll(height, -1, 0)) / 2
-    normal = np.stack([across, -down, np.ones_like(height)], 2)
-    return _rounded(normal / np.linalg.norm(normal, axis=2, keepdims=True) * 0.5 + 0.5, pixels)
-
-
-def _with_alpha(pixels: Pixels, file: Path) -> NDArray[np.uint8]:
-    """The picture as RGBA, its alpha the luminance of another picture file, taken at the nearest pixels."""
-    alpha = _grey(_pixels(file, 0))
-    rows, columns = (np.arange(size) * have // size for size, have in zip(pixels.shape[:2], alpha.shape))
-    colour = np.broadcast_to(pixels, (*pixels.shape[:2], 3)) if pixels.shape[2] < 3 else pixels[..., :3]
-    colour = colour if colour.dtype == np.uint8 else eight_bits(colour)
-    return np.concatenate([colour, _rounded(alpha[rows][:, columns], colour)[..., None]], 2)
-
-
-BUMP = 4.0  # pixels that white stands above black in a map of heights of strength 1

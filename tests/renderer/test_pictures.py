@@ -216,11 +216,11 @@ def test_normals_are_made_from_heights_and_normal_maps_are_left_alone() -> None:
 
 def test_coverage_comes_from_another_picture_of_any_size(tmp_path: Path) -> None:
     (tmp_path / "mask.png").write_bytes(png(np.array([[0, 255]], np.uint8)))
-    made = decode(image(png(COLOURS), alpha=tmp_path / "mask.png"))
+    made = decode(image(png(COLOURS), second=tmp_path / "mask.png"))
     assert np.array_equal(made[..., :3], COLOURS) and made[0, :, 3].tolist() == [0] * 5 + [255] * 4
     (tmp_path / "mask.png").unlink()
     with pytest.raises(PictureError, match=r"^'mask\.png' cannot be read: no such file or directory$"):
-        decode(image(png(COLOURS), alpha=tmp_path / "mask.png"))
+        decode(image(png(COLOURS), second=tmp_path / "mask.png"))
 
 
 def test_what_is_saved_is_the_file_itself_or_what_was_made_of_it() -> None:
