@@ -35,6 +35,7 @@ class Paper:
     host_memory = True
     compute_units: int | None = None
     memory_bytes: int | None = None
+    buffer_bytes: int | None = None
 
     def __init__(self, width: int) -> None:
         self.group_width, self.cache = width, Cache(None)

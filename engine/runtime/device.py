@@ -81,7 +81,8 @@ class Executable(Protocol):
 
 
 class Device(Protocol):
-    """What the rest of the engine knows of a backend."""
+    """What the rest of the engine knows of a backend. memory_bytes, buffer_bytes: what it has, and what one buffer may have, None where
+    that is not known or not bounded."""
 
     backend: str
     name: str
@@ -89,6 +90,7 @@ class Device(Protocol):
     software: bool
     group_width: int
     memory_bytes: int | None
+    buffer_bytes: int | None
     host_memory: bool
     target: Target
 

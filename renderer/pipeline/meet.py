@@ -125,7 +125,10 @@ def meet(scene: SceneData, ray: Ray, at: Veil) -> Met:
     surface = Surface(
         at.point, at.normal, at.front, basis.to_local(wo), at.base, select(emits, emission, 0.0), material, scene.look.layers
     )
-    return Met(surface, basis, at.error, where(emits, values[7], 0.0), row)
+    density = values[7]
+    if at.place is not None and scene.corners.glow:
+        density = density * at.place.glow()
+    return Met(surface, basis, at.error, where(emits, density, 0.0), row)
 
 
 def shading_frame(place: Between, pictures: Pictures | None, normal: Vec3, wo: Vec3) -> tuple[Basis, Vec3 | None]:

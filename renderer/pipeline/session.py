@@ -28,6 +28,7 @@ from renderer.pipeline.tonemap import number_of
 from renderer.scene.framing import default_camera
 from renderer.scene.model import Camera, Scene, SceneError
 from renderer.scene.parts import movable
+from renderer.scene.room import picture_budget
 from renderer.scene.upload import Uploaded, moved_to, relit, structure, upload
 from renderer.shading.bsdf import make_bsdf
 from renderer.shading.material_rows import Look
@@ -171,7 +172,8 @@ class Session:
 
     def _build(self, workgroup: int | None, progress: Progress) -> None:
         progress("building the tree", 0.1)
-        self._uploaded = upload(self.scene, group=self._engine.group_width, empty=self._empty)
+        self._budget = picture_budget(self._engine)
+        self._uploaded = upload(self.scene, group=self._engine.group_width, budget=self._budget, empty=self._empty)
         if self._uploaded.dropped:
             events.record("warning", message=f"{self._uploaded.dropped} triangles without extent (or not finite) are left out")
         if self._uploaded.data.sky is not None and self.scene.environment is None:
@@ -335,7 +337,7 @@ class Session:
         if not numbers:
             return True
         uploaded = self._uploaded
-        anew = moved_to(uploaded, self.scene, numbers, group=self._engine.group_width)
+        anew = moved_to(uploaded, self.scene, numbers, group=self._engine.group_width, budget=self._budget)
         if anew is not None:
             return self._replace(anew, self.scene)
         if uploaded.parts.placings is None and movable(self.scene):
@@ -350,12 +352,15 @@ class Session:
         return True
 
     def _relight(self) -> bool:
-        return self._replace(relit(self._uploaded, self.scene, group=self._engine.group_width), self.scene)
+        return self._replace(relit(self._uploaded, self.scene, group=self._engine.group_width, budget=self._budget), self.scene)
 
     def _upload_again(self, scene: Scene, form: Form | None = None) -> bool:
         group = self._engine.group_width
         try:
-            return self._replace(upload(scene, group=group, form=form, like=self._uploaded, keep=False, empty=self._empty), scene)
+            again = upload(
+                scene, group=group, form=form, like=self._uploaded, keep=False, budget=self._budget, empty=self._empty
+            )
+            return self._replace(again, scene)
         except SceneError:  # nothing to draw is left
             return False
 

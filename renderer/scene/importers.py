@@ -33,10 +33,16 @@ def load(path: str | Path, *, strict: bool = False, warn: Callable[[str], None] 
     draw gives a scene without instances, and a warning.
     """
     file = Path(path)
+    importer = cast(Importer, import_module(f"renderer.scene.{kind_of(file)}").load)
+    scene = importer(file, strict=strict, warn=warn)
+    scene.strict = strict
+    return scene
+
+
+def kind_of(file: Path) -> str:
+    """The importer of a file, by name."""
     try:
         head = read_file(file, 4)
     except OSError:  # the importer has a text for it
         head = b""
-    kind = BY_MARK.get(head) or BY_ENDING.get(file.suffix.lower(), "gltf")
-    importer = cast(Importer, import_module(f"renderer.scene.{kind}").load)
-    return importer(file, strict=strict, warn=warn)
+    return BY_MARK.get(head) or BY_ENDING.get(file.suffix.lower(), "gltf")

@@ -251,6 +251,7 @@ class Scene:
     variants: list[str] = field(default_factory=list)
     variant: int | None = None
     extensions: list[str] = field(default_factory=list)  # that the file says it uses
+    strict: bool = False  # whether what turns out later to be wrong with the file (a damaged picture) is an error
     undrawn: list[str] = field(default_factory=list)  # of these, and of other features by name, what is not in the picture
 
     def totals(self) -> Totals:

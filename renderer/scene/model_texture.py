@@ -20,16 +20,15 @@ from numpy.typing import NDArray
 
 Filter = Literal["nearest", "linear"]
 Wrap = Literal["repeat", "mirror", "clamp"]
-Recipe = Literal["", "bump", "glossiness"]
+Recipe = Literal["", "bump", "glossiness", "coverage", "roughness", "shininess", "metalness"]
 
 
 @dataclass(frozen=True, eq=False)
 class Image:
     """A picture file: `source` is its bytes or the file they are in, None where neither is to be had (a placeholder is drawn).
 
-    `at` is the place in the scene file that names it, for warnings. `recipe` is how the picture comes from the file: as it is; "bump": a
-    grey picture is a height, from which normals are made; "glossiness": the green channel is the roughness 1 - `amount` * alpha.
-    `alpha` is another image file whose luminance becomes the alpha channel.
+    `at` is the place in the scene file that names it, for warnings. `recipe` is how the picture comes from the file: as it is, or as
+    `renderer.scene.recipes` makes it, of `amount` and perhaps of a `second` file; `picks`: the channels of the two that it takes.
     """
 
     name: str
@@ -37,7 +36,8 @@ class Image:
     at: str
     recipe: Recipe = ""
     amount: float = 1.0
-    alpha: Path | None = None
+    second: Path | None = None
+    picks: str = "ll"
 
 
 @dataclass(frozen=True)

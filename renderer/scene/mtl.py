@@ -4,10 +4,13 @@ The format describes the Phong model of the nineties, and exporters have filled 
 base colour; Ns, an exponent of highlights, is a roughness of sqrt(2 / (Ns + 2)) (B. Walter and others, "Microfacet Models for
 Refraction", 2007, equation of the Blinn distribution's width); Ks 0.5 is the reflection of a common dielectric; Ke is emission; d or Tr
 is coverage; Ni the index of refraction. The keys that were added for metallic-roughness (Pr, Pm, Ps, Pc, Pcr, aniso, anisor) say it
-directly. A map_Bump may hold heights or normals: the picture itself tells (`Image.recipe`).
+directly.
 
-Pictures are looked for beside the .mtl file; an absolute path, as exporters love them, is tried by its last part. Nothing outside the
-folder is read.
+Each of these may have a picture by which it is multiplied; where there is one and no number, the number is 1. Roughness and metalness are
+one picture in the model, so that is made of the two (`renderer.scene.recipes`), as are coverage and colour. A map_Bump may hold heights or
+normals: the picture itself tells. Of the options of pictures those are read that have a place in the model: -s, -o, -clamp, -bm of
+normals and heights, -imfchan of values. Pictures are looked for beside the .mtl file; an absolute path, as exporters love them, is tried
+by its last part. Nothing outside the folder is read.
 """
 
 from __future__ import annotations
@@ -22,13 +25,16 @@ from renderer.scene.accessors import find_file
 from renderer.scene.gltf_json import Diagnostics, PartError, within
 from renderer.scene.mesh_files import NEUTRAL
 from renderer.scene.model_material import Anisotropy, Clearcoat, Material, Sheen
-from renderer.scene.model_texture import Image, Texture, TextureRef, Wrap
+from renderer.scene.model_texture import Image, Recipe, Texture, TextureRef, Wrap
 
 OPTIONS = {"-s": 3, "-o": 3, "-t": 3, "-mm": 2, "-bm": 1, "-blendu": 1, "-blendv": 1, "-clamp": 1, "-texres": 1, "-imfchan": 1}
 OPTIONS |= {"-boost": 1, "-type": 1, "-colorspace": 1, "-cc": 1}
-COLOUR_MAPS = {"map_kd": "base_color_texture", "map_ke": "emissive_texture"}
+NO_PLACE = {"-t": ["0", "0", "0"], "-mm": ["0", "1"], "-boost": ["0"], "-cc": ["off"]}  # what these must be for nothing to be lost
+COLOUR_MAPS = {"map_kd": "base_color_texture", "map_ke": "emissive_texture", "map_ks": "specular_color_texture"}
 NORMAL_MAPS = ("norm", "map_kn", "map_bump", "bump")  # the first that is there
-UNREAD = ("map_ks", "map_ka", "map_ns", "map_pr", "map_pm", "map_ps", "disp", "decal", "refl")
+UNREAD = ("map_ka", "disp", "decal", "refl", "map_aniso", "map_anisor")
+VALUE_MAPS = (*COLOUR_MAPS, "map_d", "map_pr", "map_ns", "map_pm", "map_ps", "map_pc", "map_pcr")
+ONES = (1.0, 1.0, 1.0)
 
 
 @dataclass
@@ -71,7 +77,7 @@ def _read(text: str, file: Path, library: Library, diagnostics: Diagnostics) -> 
     told: dict[str, tuple[int, str]] = {}
     name: str | None = None
     for row, line in enumerate(text.replace("\\\n", " ").splitlines(), 1):
-        key, _, value = line.split("#")[0].strip().partition(" ")
+        key, _, value = line.split("#")[0].replace("\t", " ").strip().partition(" ")
         if key.lower() == "newmtl":
             if name is not None:
                 library.materials.append(_Reading(file, library, diagnostics, told).material(name))
@@ -82,6 +88,20 @@ def _read(text: str, file: Path, library: Library, diagnostics: Diagnostics) -> 
         library.materials.append(_Reading(file, library, diagnostics, told).material(name))
 
 
+@dataclass(frozen=True)
+class _Picture:
+    """A picture that a line names: its file, the options before it, and the line."""
+
+    source: Path
+    options: dict[str, list[str]]
+    where: str
+
+    @property
+    def channel(self) -> str:
+        """The channel that a value is taken from: what -imfchan says, else luminance."""
+        return {"r": "r", "g": "g", "b": "b", "m": "a"}.get(" ".join(self.options.get("-imfchan", [])).lower(), "l")
+
+
 class _Reading:
     """One material: its lines by key, with their numbers."""
 
@@ -89,73 +109,97 @@ class _Reading:
         self.file, self.library, self.diagnostics, self.told = file, library, diagnostics, told
 
     def material(self, name: str) -> Material:
-        red, green, blue = self.colour("kd", NEUTRAL.base_color_factor[:3], 1.0)
-        shown = self.colour("ks", (0.5, 0.5, 0.5), 1.0)
+        mapped = {key: self.map(key) for key in VALUE_MAPS if key in self.told}
+        there = {key for key, picture in mapped.items() if picture is not None}
+
+        def unless(key: str, default: Any, one: Any = 1.0) -> Any:
+            """What a value is where the file has none: 1 where it has a picture."""
+            return one if key in there else default
+
+        red, green, blue = self.colour("kd", unless("map_kd", NEUTRAL.base_color_factor[:3], ONES), 1.0)
+        shown = self.colour("ks", unless("map_ks", (0.5, 0.5, 0.5), ONES), 1.0)
         brightest = max(shown)
         exponent = self.number("ns", 0.0, 0.0, math.inf)
+        rough = 1.0 if "map_ns" in there and "map_pr" not in there else math.sqrt(2.0 / (exponent + 2.0))
         opacity = self.number("d", 1.0 - self.number("tr", 0.0, 0.0, 1.0), 0.0, 1.0)
+        sheen = self.number("ps", unless("map_ps", 0.0), 0.0, 1.0)
         material = Material(
             name,
             (red, green, blue, opacity),
-            self.number("pm", 0.0, 0.0, 1.0),
-            self.number("pr", math.sqrt(2.0 / (exponent + 2.0)), 0.0, 1.0),
-            self.colour("ke", (0.0, 0.0, 0.0), math.inf),
+            self.number("pm", unless("map_pm", 0.0), 0.0, 1.0),
+            self.number("pr", unless("map_pr", rough), 0.0, 1.0),
+            self.colour("ke", unless("map_ke", (0.0, 0.0, 0.0), ONES), math.inf),
             min(1.0, 2.0 * brightest),
-            (shown[0] / brightest, shown[1] / brightest, shown[2] / brightest) if brightest > 0.0 else (1.0, 1.0, 1.0),
+            (shown[0] / brightest, shown[1] / brightest, shown[2] / brightest) if brightest > 0.0 else ONES,
             max(1.0, self.number("ni", 1.5, 0.0, math.inf)),
             double_sided=True,
             alpha_mode="BLEND" if opacity < 1.0 else "OPAQUE",
-            clearcoat=Clearcoat(self.number("pc", 0.0, 0.0, 1.0), self.number("pcr", 0.0, 0.0, 1.0)),
-            sheen=Sheen((self.number("ps", 0.0, 0.0, 1.0),) * 3, 0.5 if "ps" in self.told else 0.0),
+            clearcoat=Clearcoat(self.number("pc", unless("map_pc", 0.0), 0.0, 1.0), self.number("pcr", unless("map_pcr", 0.0), 0.0, 1.0)),
+            sheen=Sheen((sheen,) * 3, 0.5 if sheen > 0.0 else 0.0),
             anisotropy=Anisotropy(self.number("aniso", 0.0, 0.0, 1.0), math.tau * self.number("anisor", 0.0, 0.0, 1.0)),
         )
-        return self.mapped(material)
+        return self.mapped(material, {key: picture for key, picture in mapped.items() if picture is not None}, exponent)
 
-    def mapped(self, material: Material) -> Material:
-        """With the textures that can be had."""
-        slots: dict[str, Any] = {slot: self.map(key, "") for key, slot in COLOUR_MAPS.items()}
-        slots["normal_texture"] = next((self.map(key, "bump") for key in NORMAL_MAPS if key in self.told), None)
-        if slots["emissive_texture"] is not None and "ke" not in self.told:
-            slots["emissive"] = (1.0, 1.0, 1.0)
-        if "map_d" in self.told:
-            alpha = self.map("map_d", "")
-            if alpha is not None:
-                slots["base_color_texture"] = self.cut_out(slots["base_color_texture"], alpha)
-                slots["alpha_mode"] = "BLEND"
+    def mapped(self, material: Material, pictures: dict[str, _Picture], exponent: float) -> Material:
+        """With its pictures, by key."""
+        slots: dict[str, Any] = {slot: self.ref(pictures[key]) for key, slot in COLOUR_MAPS.items() if key in pictures}
+        rough = pictures.get("map_pr") or pictures.get("map_ns")
+        recipe: Recipe = "roughness" if "map_pr" in pictures else "shininess"
+        metal = pictures.get("map_pm")
+        if rough is not None:
+            slots["metallic_roughness_texture"] = self.ref(rough, recipe, exponent if recipe == "shininess" else 1.0, metal)
+        elif metal is not None:
+            slots["metallic_roughness_texture"] = self.ref(metal, "metalness")
+        bumps = next((key for key in NORMAL_MAPS if key in self.told), None)
+        normal = self.map(bumps) if bumps is not None else None
+        if normal is not None:
+            strength = _first(normal.options.get("-bm"), 1.0)
+            heights = bumps in ("map_bump", "bump")
+            slots["normal_texture"] = self.ref(normal, "bump", strength if heights else 1.0)
+            if not heights:
+                slots["normal_texture"] = replace(slots["normal_texture"], strength=strength)
+        if "map_d" in pictures:
+            slots["base_color_texture"] = self.cut_out(pictures.get("map_kd"), pictures["map_d"])
+            slots["alpha_mode"] = "BLEND"
+        if "map_ps" in pictures:
+            slots["sheen"] = replace(material.sheen, color_texture=self.ref(pictures["map_ps"]))
+        coat = {"texture": pictures.get("map_pc"), "roughness_texture": pictures.get("map_pcr")}
+        if any(coat.values()):
+            refs: dict[str, Any] = {slot: self.ref(picture) for slot, picture in coat.items() if picture is not None}
+            slots["clearcoat"] = replace(material.clearcoat, **refs)
         for key in UNREAD:
             if key in self.told:
                 self.diagnostics.warning(f"{self.file.name} {key}", "is a picture that is not read; the factor is used")
         return replace(material, **slots)
 
-    def cut_out(self, colour: TextureRef | None, alpha: TextureRef) -> TextureRef:
-        """A texture with the coverage that another gives; the same file has it in its alpha channel already."""
-        textures, images = self.library.textures, self.library.images
-        ref = colour or alpha
-        base, other = textures[ref.texture], textures[alpha.texture]
-        assert base.image is not None and other.image is not None
-        source = images[other.image].source
-        if colour is not None and images[base.image].source == source:
-            return colour
-        made = replace(images[base.image], alpha=source if isinstance(source, Path) else None)
-        images.append(made)
-        textures.append(replace(base, image=len(images) - 1))
-        return replace(ref, texture=len(textures) - 1)
+    def cut_out(self, colour: _Picture | None, alpha: _Picture) -> TextureRef:
+        """A texture with the coverage that a picture gives; where it is that of the colours it has the coverage in its alpha channel."""
+        if colour is None:
+            return self.ref(alpha, "coverage")
+        return self.ref(colour) if colour.source == alpha.source else self.ref(colour, "", 1.0, alpha)
 
-    def map(self, key: str, recipe: Any) -> TextureRef | None:
-        """The texture of a key, None where it is absent or (with a warning) not to be had."""
-        if key not in self.told:
-            return None
+    def map(self, key: str) -> _Picture | None:
+        """The picture that a key names, None where (with a warning) it is not to be had."""
         row, value = self.told[key]
         where = f"{self.file.name}: line {row}"
         options, name = _options(value)
+        for option, nothing in NO_PLACE.items():
+            if options.get(option, nothing)[: len(nothing)] != nothing[: len(options.get(option, nothing))]:
+                self.diagnostics.warning(f"{where}: {option}", "has no place in the model; the picture is used without it")
         try:
-            source = self.find(name, where)
+            return _Picture(self.find(name, where), options, where)
         except PartError as error:
             self.diagnostics.skipped(error, where, "is drawn without")
             return None
-        strength = _first(options.get("-bm"), 1.0)
+
+    def ref(self, picture: _Picture, recipe: Recipe = "", amount: float = 1.0, second: _Picture | None = None) -> TextureRef:
+        """A texture of a picture, or of what a recipe makes of it and a second one, which lies where the first does."""
+        options, other = picture.options, None if second is None else second.source
+        if second is not None and any(second.options.get(key) != options.get(key) for key in ("-s", "-o", "-clamp")):
+            self.diagnostics.warning(f"{second.where}: options", f"are those of {picture.where} here, of which it becomes a part")
+        picks = picture.channel + ("l" if second is None else second.channel)
+        image = Image(picture.source.stem, picture.source, picture.where, recipe, amount, other, picks)
         wrap: Wrap = "clamp" if options.get("-clamp") == ["on"] else "repeat"
-        image = Image(source.stem, source, where, recipe, strength if recipe else 1.0)
         texture = Texture(self.number_of(image), wrap_s=wrap, wrap_t=wrap)
         if texture not in self.library.textures:
             self.library.textures.append(texture)
@@ -168,7 +212,7 @@ class _Reading:
     def number_of(self, image: Image) -> int:
         """The number of an image, which is there once for each file and use."""
         for number, known in enumerate(self.library.images):
-            if (known.source, known.recipe, known.amount, known.alpha) == (image.source, image.recipe, image.amount, image.alpha):
+            if replace(known, at=image.at).__dict__ == image.__dict__:
                 return number
         self.library.images.append(image)
         return len(self.library.images) - 1
@@ -210,6 +254,12 @@ class _Reading:
             self.diagnostics.warning(f"{self.file.name}: line {row}", f"'{key} {value[:40]}' is not read; the default is used")
             return []
         return found
+
+
+def pictures_of(text: str) -> list[str]:
+    """The pictures that a library names, as it writes them."""
+    lines = (line.split("#")[0].replace("\t", " ").strip().partition(" ") for line in text.replace("\\\n", " ").splitlines())
+    return [_options(value.strip())[1] for key, _, value in lines if key.lower() in (*VALUE_MAPS, *NORMAL_MAPS) and value.strip()]
 
 
 def _options(value: str) -> tuple[dict[str, list[str]], str]:

@@ -22,7 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from renderer.scene.model import Geometry, Scene
+from renderer.scene.model import Geometry, Material, Scene
+from renderer.scene.model_texture import TextureRef
 from renderer.scene.soup import Float32s, Float64s, Placed, TriangleSoup, flattened, joined, transform
 
 SHARED = 65_536  # triangles drawn, from which a scene may be shared
@@ -54,6 +55,18 @@ class Placings:
         return Placings(*(getattr(self, each.name)[which] for each in fields(self)))
 
 
+class Kind(NamedTuple):
+    """What of a material the triangles of a part have in common wherever they are placed."""
+
+    shows_back: bool
+    emissive_texture: TextureRef | None
+
+
+def kind_of(material: Material) -> Kind:
+    """The kind of a material."""
+    return Kind(material.shows_back, material.emissive_texture)
+
+
 class Lamps(NamedTuple):
     """Triangles that shine, n of them: float32[n, 3, 3], their corners in the world, counter-clockwise from the front; int32[n] each, their
     materials, their numbers in the soup, their placings' (0 where there are none)."""
@@ -80,11 +93,12 @@ class Parts:
     half: Float64s
     placings: Placings | None
 
-    def lamps(self, shines: NDArray[np.bool_]) -> Lamps:
-        """Every triangle as placed of materials that shine, bool[materials]."""
+    def lamps(self, shines: NDArray[np.bool_], glow: Float64s | None = None) -> Lamps:
+        """Every triangle as placed of materials that shine, bool[materials]; `glow`: float64[triangles], 0 where they do not after all."""
         soup, placings = self.soup, self.placings
+        glows = np.ones(len(soup), bool) if glow is None else glow > 0
         if placings is None:
-            which = np.flatnonzero(shines[soup.material])
+            which = np.flatnonzero(shines[soup.material] & glows)
             return Lamps(soup.positions[which], soup.material[which], which.astype(np.int32), np.zeros(len(which), np.int32))
         found = [Lamps(soup.positions[:0], *(np.zeros(0, np.int32),) * 3)]
         for part in np.unique(placings.part):
@@ -92,7 +106,7 @@ class Parts:
             numbers = np.flatnonzero(placings.part == part)
             own = placings.material[numbers]
             numbers = numbers[(own < 0) | shines[own]]
-            which = np.arange(first, last) if (own >= 0).any() else first + np.flatnonzero(shines[soup.material[first:last]])
+            which = first + np.flatnonzero(glows[first:last] & ((own >= 0).any() | shines[soup.material[first:last]]))
             if len(which) and len(numbers):
                 found.append(self._lit(which, numbers))
         return Lamps(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
@@ -145,12 +159,12 @@ class _Use(NamedTuple):
         """Of one placing."""
         return sum(len(geometry.indices) for _, geometry, _ in self.geometries)
 
-    def key(self, backs: Sequence[bool]) -> tuple[Any, ...]:
-        """What equal parts have in common: the arrays, which triangles have two sides (`backs`: of each material), and the materials where
-        a placing cannot say them."""
+    def key(self, kinds: Sequence[Kind]) -> tuple[Any, ...]:
+        """What equal parts have in common: the arrays, and their materials, or if a placing can say that its kind. `kinds`: of each
+        material."""
         arrays = [map(id, (g.positions, g.indices, g.normals, g.tangents, g.colours, *g.texcoords)) for _, g, _ in self.geometries]
         materials = tuple(material for _, _, material in self.geometries)
-        return (*map(tuple, arrays), materials if len(materials) > 1 else backs[materials[0]])
+        return (*map(tuple, arrays), materials if len(materials) > 1 else kinds[materials[0]])
 
     def only(self, which: NDArray[np.bool_]) -> _Use:
         """Some of its placings."""
@@ -213,13 +227,13 @@ def _divided(scene: Scene, uses: list[_Use]) -> tuple[list[_Use], list[list[_Use
     drawn = sum(use.triangles * len(use.ids) for use in uses)
     if drawn < MOVABLE:
         return uses, []
-    backs = [material.shows_back for material in scene.materials]
+    kinds = [kind_of(material) for material in scene.materials]
     moving = np.array([instance.moving for instance in scene.instances], bool)
     apart: dict[tuple[Any, ...], list[_Use]] = {}
     rest: list[_Use] = []
     several: dict[tuple[Any, ...], list[tuple[_Use, NDArray[np.bool_]]]] = {}
     for use in uses:
-        key, upright = use.key(backs), _upright(use.worlds)
+        key, upright = use.key(kinds), _upright(use.worlds)
         several.setdefault(key, []).append((use, upright))
     counts = {key: sum(int(upright.sum()) for _, upright in members) for key, members in several.items()}
     saved = {k: (counts[k] - 1) * members[0][0].triangles for k, members in several.items() if members[0][0].triangles >= FEWEST}

@@ -1,14 +1,12 @@
-"""The textures of a scene as tables for the device: pictures decoded, made smaller step by step, and packed.
+"""The textures of a scene as tables for the device: which levels of which pictures there are, where, and how they are sampled.
 
-A picture becomes a block of texels for each level of detail, from its own size down to one pixel, each half as wide and high as the one
-before. A pixel of a level is the mean of the area that it covers (with odd sizes, parts of pixels too), so the mean of a picture is that
-of all its levels. Means are taken of what the numbers stand for: colours through the sRGB curve of light, all else of the numbers; a
-normal map's shorter mean normals are made unit length when they are looked up. So that no rounding adds up, levels are made from each
-other with 16 bits a channel: what is stored is rounded to eight.
+Each picture that a kernel reads becomes a block of texels for each level of detail (`levels`). A picture that is used in several ways, as
+a colour and as numbers say, has a block for each; textures that differ in their sampling share one. What one picture takes on the
+device, 4 bytes a pixel and a third more for the levels, is counted before anything is decoded, and pictures are made smaller until all
+fit (`pictures`). Where each block begins is known by then, so a thread decodes a picture, writes its levels, and forgets its pixels: beside
+the texels there is never more than one picture a thread, and only as many threads work as there is memory for.
 
-An image that is used both as a colour and as numbers has two chains of levels; textures that differ in their sampling share one. What
-one picture takes on the device, 4 bytes a pixel and a third more for the levels, is counted before anything is decoded, and pictures are
-halved until it fits (`pictures`).
+Each texture has a row for each of its levels: where its block begins, its width and height, and the rules of sampling.
 """
 
 from __future__ import annotations
@@ -17,16 +15,19 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine import Tensor
+from renderer.scene.levels import Pair, Use, level_sizes, pair_of, write_levels
 from renderer.scene.model import Scene, Texture
 from renderer.scene.model_texture import TextureRef
-from renderer.scene.pictures import BUDGET, COLOURS, Cost, Pixels, Size, decode_images, halvings_within, picture_sizes
+from renderer.scene.pictures import COLOURS, PictureError, Plan, Size, decode, failed, placeholder, planned, used_images
+from renderer.scene.room import BUDGET, free_host_memory
+from renderer.shading.slots import UNREAD, channels_of
 from renderer.shading.texture import (
     CLAMP,
     COARSEST,
@@ -36,6 +37,7 @@ from renderer.shading.texture import (
     NEAREST_MIP,
     REPEAT,
     SIXTEEN,
+    UPPER,
     WRAP_S,
     WRAP_T,
     TextureFeatures,
@@ -46,138 +48,160 @@ MOST_TEXELS = 1 << 31  # that an int32 can number
 ALIGNMENT = 64  # bytes
 _WRAPS = {"repeat": REPEAT, "clamp": CLAMP, "mirror": MIRROR}
 _SRGB_SLOTS = {*COLOURS, "diffuse_transmission.color_texture"}
-_STRIP = 1 << 22  # pixels that are made smaller at a time
-_VALUE = np.arange(256) / 255.0
-_DECODE = {
-    False: (np.arange(256) * 257).astype(np.uint16),
-    True: np.rint(np.where(_VALUE <= 0.04045, _VALUE / 12.92, ((_VALUE + 0.055) / 1.055) ** 2.4) * 65535).astype(np.uint16),
-}
-_LIGHT = np.arange(65536) / 65535.0
-_ENCODE = {
-    False: np.rint(_LIGHT * 255).astype(np.uint8),
-    True: np.rint(np.where(_LIGHT <= 0.0031308, _LIGHT * 12.92, 1.055 * _LIGHT ** (1 / 2.4) - 0.055) * 255).astype(np.uint8),
-}
 
 
 @dataclass(frozen=True)
 class TextureTables:
-    """The tables, and the number that a texture has in them: of a texture of the scene, by whether its slot has colours. `bytes` and
-    `seconds`: what they take and took."""
+    """The tables, and the number that a texture has in them: of a texture of the scene, by its use. `texels`: the texels in the host's
+    memory; `blocks`: where they are, of each image and use; `bytes` and `seconds`: what the tables take and took."""
 
     textures: Textures
-    numbers: dict[tuple[int, bool], int]
+    numbers: dict[tuple[int, Use], int]
+    texels: NDArray[np.uint32] = field(repr=False)
+    blocks: dict[tuple[int, Use], Block] = field(repr=False)
     bytes: int
     seconds: float
 
-    def number(self, ref: TextureRef | None, slot: str) -> int:
-        """The number that kernels know a slot's texture by; -1 for none."""
-        return -1 if ref is None else self.numbers.get((ref.texture, is_srgb(slot)), -1)
+    def number(self, ref: TextureRef | None, slot: str, covers: bool = False) -> int:
+        """The number that kernels know a slot's texture by; -1 for none. `covers`: the material's alpha says how much of it is there."""
+        return -1 if ref is None else self.numbers.get((ref.texture, use_of(slot, covers)), -1)
 
     def holds(self, texture: int, slot: str) -> bool:
         """Whether a texture of the scene is here as the slot has it."""
         return (texture, is_srgb(slot)) in self.numbers
 
 
-def is_srgb(slot: str) -> bool:
-    """Whether what is in a slot is stored through the sRGB curve (alpha never is)."""
-    return slot in _SRGB_SLOTS
+class Block(NamedTuple):
+    """Where the texels of an image begin, width and height of its levels, and what texels of 16 bits have in them (None: of 8)."""
+
+    start: int
+    sizes: list[tuple[int, int]]
+    pair: Pair | None
+
+
+class _Chain(NamedTuple):
+    """Levels of an image for one use. mips: whether there is more than the first; read: the channels that kernels read."""
+
+    mips: bool
+    read: frozenset[str]
+
+
+def use_of(slot: str, covers: bool = False) -> Use:
+    """What is in a slot; `covers`: the alpha of its material's base colour says how much of it is there."""
+    if slot not in _SRGB_SLOTS:
+        return Use.numbers
+    return Use.covered if covers and slot == "base_color_texture" else Use.colours
 
 
 def texture_tables(
     scene: Scene,
     *,
     budget: int = BUDGET,
-    strict: bool = False,
     warn: Callable[[str], None] | None = None,
     threads: int | None = None,
 ) -> TextureTables | None:
-    """The tables of all textures that the scene's materials use; None where there are none.
+    """The tables of all textures that kernels read for the scene's materials; None where there are none.
 
-    `budget`: bytes that the texels may take; the other options are those of `decode_images`. Raises MemoryError where there are more
-    texels than can be numbered, SceneError with `strict`.
+    `budget`: bytes that the texels may take; `threads`: None for one a processor. `warn` hears, a line each, of pictures that were shrunk
+    and of those that could not be decoded; where the scene is `strict` the latter raise SceneError. Raises MemoryError where there are
+    more texels than can be numbered, or no room for one picture.
     """
     started = time.perf_counter()
-    uses = _uses(scene)
-    if not uses:
+    chains = _chains(scene)
+    if not chains:
         return None
-    chains = _chains(scene, uses)
 
     def cost(image: int, size: Size) -> int:
-        return sum(4 * width * height for mips in chains[image].values() for width, height in level_sizes(size.width, size.height, mips))
+        levels = (level_sizes(size.width, size.height, chain.mips) for chain in chains[image].values())
+        return sum(4 * width * height for sizes in levels for width, height in sizes)
 
-    if budget >= 4 * MOST_TEXELS:
-        _check(scene, budget, cost)
-    pixels = decode_images(scene, budget=budget, strict=strict, warn=warn, threads=threads, cost=cost)
-    blocks: dict[tuple[int, bool], _Block] = {}
+    plan = planned(scene, chains, budget, cost, free_host_memory())
+    blocks: dict[tuple[int, Use], Block] = {}
     total = 0
-    for image, chain in chains.items():
-        picture = pixels[image]
-        assert picture is not None
-        for srgb, mips in chain.items():
-            sizes = level_sizes(picture.shape[1], picture.shape[0], mips)
-            blocks[image, srgb] = _Block(total, sizes, picture.dtype == np.uint16)
+    for image, uses in chains.items():
+        size = plan.size(image)
+        for use, chain in uses.items():
+            sizes = level_sizes(size.width, size.height, chain.mips)
+            pair = pair_of(size.channels, set(chain.read), use) if size.depth > 1 else None
+            blocks[image, use] = Block(total, sizes, pair)
             total += sum(width * height for width, height in sizes)
-    texels = _aligned(total)
+    if total >= MOST_TEXELS:
+        raise MemoryError(
+            f"{scene.path}: its textures have {total} texels with their levels of detail, but only {MOST_TEXELS - 1} can be numbered; "
+            "use fewer or smaller pictures"
+        )
+    texels = _aligned(scene, total)
+    failures = dict(plan.failures)
+    slots = used_images(scene)
 
     def fill(image: int) -> None:
-        picture, pixels[image] = pixels[image], None  # pixels go as soon as they are packed
-        assert picture is not None
-        for srgb in chains[image]:
-            block = blocks[image, srgb]
-            _fill(texels[block.start :], picture, block.sizes, srgb)
+        try:
+            picture = decode(scene.images[image], plan.halvings.get(image, 0))
+        except PictureError as error:
+            failures.setdefault(image, str(error))
+            picture = placeholder(slots[image])
+            for use in chains[image]:
+                blocks[image, use] = Block(blocks[image, use].start, [(1, 1)], None)
+        for use in chains[image]:
+            block = blocks[image, use]
+            write_levels(texels[block.start :], picture, block.sizes, use, block.pair)
 
-    by_size = sorted(chains, key=lambda image: -cost(image, Size(*max(blocks[image, srgb].sizes[0] for srgb in chains[image]), 1, 1)))
-    with ThreadPoolExecutor(min(len(by_size), threads or os.cpu_count() or 1), thread_name_prefix="texture") as pool:
+    by_size = sorted(chains, key=lambda image: -plan.sizes[image].bytes if image in plan.sizes else 0)
+    with ThreadPoolExecutor(_workers(plan, texels.nbytes, threads), thread_name_prefix="texture") as pool:
         list(pool.map(fill, by_size))
-    numbers, levels = _rows(scene, uses, blocks)
+    failed(scene, failures, warn)
+    for line in plan.shrunk(scene, failures):
+        if warn is not None:
+            warn(line)
+    numbers, levels = _rows(scene, blocks)
     textures = Textures(Tensor.over(texels, dims=("texture_texels",)), Tensor(levels, dims=("texture_levels",)), _features(levels[:, 3]))
-    return TextureTables(textures, numbers, texels.nbytes + levels.nbytes, time.perf_counter() - started)
+    return TextureTables(textures, numbers, texels, blocks, texels.nbytes + levels.nbytes, time.perf_counter() - started)
 
 
-class _Block(NamedTuple):
-    """Where the texels of an image begin, width and height of its levels, whether a texel has 16 bits."""
+def _workers(plan: Plan, held: int, threads: int | None) -> int:
+    """How many threads there is memory for beside `held` bytes, at least one."""
+    count = max(1, min(len(plan.sizes), threads or os.cpu_count() or 1))
+    free = free_host_memory()
+    if free is None or not plan.sizes:
+        return count
+    return max(1, min(count, (free - held) // max(size.decoding for size in plan.sizes.values())))
 
-    start: int
-    sizes: list[tuple[int, int]]
-    sixteen: bool
+
+def _uses(scene: Scene) -> dict[tuple[int, Use], set[str]]:
+    """The textures that kernels read and that have an image, in order, each with what it is used as: the channels that are read."""
+    uses: dict[tuple[int, Use], set[str]] = {}
+    for material in scene.materials:
+        for slot, ref in material.textures():
+            if slot not in UNREAD and scene.textures[ref.texture].image is not None:
+                use = use_of(slot, material.alpha_mode != "OPAQUE")
+                uses.setdefault((ref.texture, use), set()).update(channels_of(slot))
+    return uses
 
 
-def _chains(scene: Scene, uses: list[tuple[int, bool]]) -> dict[int, dict[bool, bool]]:
-    """The images of these textures; of each whether it has levels of detail, by whether it is used as colours."""
-    chains: dict[int, dict[bool, bool]] = {}
-    for number, srgb in uses:
+def _chains(scene: Scene) -> dict[int, dict[Use, _Chain]]:
+    """The images of these textures, and what levels they need for each use."""
+    chains: dict[int, dict[Use, _Chain]] = {}
+    lamps = {m.emissive_texture.texture for m in scene.materials if m.emissive_texture is not None}  # `light_powers` wants all levels
+    for (number, use), read in _uses(scene).items():
         texture = scene.textures[number]
         assert texture.image is not None
-        chain = chains.setdefault(texture.image, {})
-        chain[srgb] = chain.get(srgb, False) or texture.mip is not None
+        of_image = chains.setdefault(texture.image, {})
+        before = of_image.get(use, _Chain(False, frozenset()))
+        of_image[use] = _Chain(before.mips or texture.mip is not None or number in lamps, before.read | read)
     return chains
 
 
-def _check(scene: Scene, budget: int, cost: Cost) -> None:
-    """Raises MemoryError if pictures as small as the budget makes them are still too many."""
-    sizes = picture_sizes(scene)
-    halvings = halvings_within(sizes, budget, cost)
-    texels = sum(cost(number, size.halved(halvings[number])) for number, size in sizes.items()) // 4
-    if texels >= MOST_TEXELS:
-        raise MemoryError(
-            f"{scene.path}: its textures have {texels} texels with their levels of detail, but only {MOST_TEXELS - 1} can be numbered; "
-            "use fewer or smaller pictures"
-        )
-
-
-def _rows(
-    scene: Scene, uses: list[tuple[int, bool]], blocks: dict[tuple[int, bool], _Block]
-) -> tuple[dict[tuple[int, bool], int], NDArray[np.int32]]:
+def _rows(scene: Scene, blocks: dict[tuple[int, Use], Block]) -> tuple[dict[tuple[int, Use], int], NDArray[np.int32]]:
     """The numbers of the textures, and `Textures.levels`."""
     rows: list[tuple[int, int, int, int]] = []
     numbers = {}
-    for number, srgb in uses:
+    for number, use in _uses(scene):
         texture = scene.textures[number]
         assert texture.image is not None
-        block = blocks[texture.image, srgb]
+        block = blocks[texture.image, use]
         sizes = block.sizes if texture.mip is not None else block.sizes[:1]
-        rules = _rules(texture, len(sizes) - 1, block.sixteen)
-        numbers[number, srgb] = len(rows)
+        rules = _rules(texture, len(sizes) - 1, block.pair)
+        numbers[number, use] = len(rows)
         place = block.start
         for width, height in sizes:
             rows.append((place, width, height, rules))
@@ -185,35 +209,23 @@ def _rows(
     return numbers, np.array(rows, np.int32)
 
 
-def _aligned(count: int) -> NDArray[np.uint32]:
-    """Memory that kernels can work on as it is."""
-    raw = np.empty(count * 4 + ALIGNMENT, np.uint8)
+def _aligned(scene: Scene, count: int) -> NDArray[np.uint32]:
+    """Memory that kernels can work on as it is. Raises MemoryError, with what is needed and free."""
+    try:
+        raw = np.empty(count * 4 + ALIGNMENT, np.uint8)
+    except MemoryError:
+        free = free_host_memory()
+        left = "" if free is None else f", and {free >> 20} MiB are free"
+        raise MemoryError(f"{scene.path}: its textures need {count * 4 >> 20} MiB{left}") from None
     first = -raw.ctypes.data % ALIGNMENT
     return raw[first : first + count * 4].view(np.uint32)
 
 
-def level_sizes(width: int, height: int, mips: bool = True) -> list[tuple[int, int]]:
-    """Width and height of each level, down to one pixel; without `mips` of the first only."""
-    sizes = [(width, height)]
-    while mips and sizes[-1] != (1, 1):
-        sizes.append((max(1, sizes[-1][0] // 2), max(1, sizes[-1][1] // 2)))
-    return sizes
-
-
-def _uses(scene: Scene) -> list[tuple[int, bool]]:
-    """The textures that materials use and that have an image, each with whether as colours, in order."""
-    uses: dict[tuple[int, bool], None] = {}
-    for material in scene.materials:
-        for slot, ref in material.textures():
-            if scene.textures[ref.texture].image is not None:
-                uses[ref.texture, is_srgb(slot)] = None
-    return list(uses)
-
-
-def _rules(texture: Texture, coarsest: int, sixteen: bool) -> int:
+def _rules(texture: Texture, coarsest: int, pair: Pair | None) -> int:
     rules = coarsest | _WRAPS[texture.wrap_s] << WRAP_S | _WRAPS[texture.wrap_t] << WRAP_T
     rules |= (texture.mag == "nearest") << NEAREST_MAG | (texture.min == "nearest") << NEAREST_MIN
-    return rules | (texture.mip == "nearest") << NEAREST_MIP | sixteen << SIXTEEN
+    rules |= (texture.mip == "nearest") << NEAREST_MIP
+    return rules if pair is None else rules | 1 << SIXTEEN | pair.high << UPPER
 
 
 def _features(column: NDArray[np.int32]) -> TextureFeatures:
@@ -230,78 +242,5 @@ def _features(column: NDArray[np.int32]) -> TextureFeatures:
         nearest=some(NEAREST_MAG) or some(NEAREST_MIN),
         mips=any(rule & COARSEST for rule in rules),
         nearest_mip=some(NEAREST_MIP),
-        sixteen=some(SIXTEEN),
+        sixteen=tuple(sorted({rule >> UPPER & 3 for rule in rules if rule >> SIXTEEN & 1})),
     )
-
-
-def _fill(texels: NDArray[np.uint32], picture: Pixels, sizes: list[tuple[int, int]], srgb: bool) -> None:
-    """Writes all levels of a picture, one after another."""
-    width, height = sizes[0]
-    _pack(texels[: width * height].reshape(height, width), picture)
-    place, fine = width * height, picture
-    curves = [srgb and not _is_alpha(channel, picture.shape[2]) for channel in range(picture.shape[2])]
-    for width, height in sizes[1:]:
-        fine = _halved(fine, curves)
-        stored = _through(_ENCODE, fine, curves) if picture.dtype == np.uint8 else fine
-        _pack(texels[place : place + width * height].reshape(height, width), stored)
-        place += width * height
-
-
-def _is_alpha(channel: int, channels: int) -> bool:
-    return channels in (2, 4) and channel == channels - 1
-
-
-def _pack(into: NDArray[np.uint32], pixels: Pixels) -> None:
-    """Texels of pixels: uint32[height, width]."""
-    channels = pixels.shape[2]
-    if pixels.dtype == np.uint16:
-        np.bitwise_or(pixels[..., 0].astype(np.uint32), np.uint32(0xFFFF0000), out=into)
-        return
-    into[...] = 0xFF000000
-    parts = into.view(np.uint8).reshape(*into.shape, 4)
-    parts[..., :3] = pixels[..., : 3 if channels >= 3 else 1]
-    if channels in (2, 4):
-        parts[..., 3] = pixels[..., -1]
-
-
-def _through(tables: dict[bool, NDArray[Any]], values: NDArray[Any], curves: list[bool]) -> NDArray[Any]:
-    """Each channel looked up in the table of its curve."""
-    if len(set(curves)) == 1:
-        whole: NDArray[Any] = tables[curves[0]][values]
-        return whole
-    made = np.empty(values.shape, tables[False].dtype)
-    for channel, curve in enumerate(curves):
-        made[..., channel] = tables[curve][values[..., channel]]
-    return made
-
-
-def _halved(pixels: Pixels, curves: list[bool]) -> NDArray[np.uint16]:
-    """uint16: half as wide and high, in linear values of 16 bits. `curves`: of each channel, whether bytes are through the sRGB curve."""
-    height, width, channels = pixels.shape
-    rows, columns = max(1, height // 2), max(1, width // 2)
-    made = np.empty((rows, columns, channels), np.uint16)
-    step = max(1, _STRIP // (2 * width))
-    for first in range(0, rows, step):
-        last = min(rows, first + step)
-        # an odd height: each row of the result also has a part of a third row
-        part = pixels[2 * first : min(height, 2 * last + 1)]
-        if pixels.dtype == np.uint8:
-            part = _through(_DECODE, part, curves)
-        down = _pairs(part, height, first, last)
-        made[first:last] = (_pairs(down.swapaxes(0, 1), width, 0, columns).swapaxes(0, 1) + np.float32(0.5)).astype(np.uint16)
-    return made
-
-
-def _pairs(values: NDArray[Any], size: int, first: int, last: int) -> NDArray[np.float32]:
-    """The means over the areas of the results [first, last) along axis 0, which has `size` values in all; `values` begin at 2 * first."""
-    if size == 1:
-        return values.astype(np.float32)
-    count = last - first
-    even = values[0 : 2 * count : 2].astype(np.float32)
-    odd = values[1 : 2 * count : 2].astype(np.float32)
-    if size % 2 == 0:
-        return (even + odd) * np.float32(0.5)
-    half = size // 2
-    i = np.arange(first, last, dtype=np.float32).reshape(-1, *(1,) * (values.ndim - 1))
-    third = values[2 : 2 * count + 1 : 2].astype(np.float32)
-    return ((half - i) * even + half * odd + (i + 1) * third) * np.float32(1 / size)

@@ -26,7 +26,8 @@ from renderer.bvh.traverse import DeviceBVH, Form, Tree
 from renderer.sampling.alias import alias_table
 from renderer.scene.light_tables import lights_beyond
 from renderer.scene.model import Material, Scene, SceneError, Texture, TriangleSoup
-from renderer.scene.parts import Parts, moved, parts_of
+from renderer.scene.parts import Kind, Parts, kind_of, moved, parts_of
+from renderer.scene.room import BUDGET
 from renderer.scene.tables import Tables
 from renderer.scene.tree_tables import Grown, placed, tree_tables, trees_of
 from renderer.shading.corner_rows import NO_CORNERS, Corners, corner_rows, corners_of
@@ -78,15 +79,17 @@ class _Held(NamedTuple):
 @dataclass(frozen=True)
 class Uploaded:
     """The scene on the device, with what the host wants to know of it. `parts`: the triangles as `SceneData.triangle` numbers them, and the
-    placings as the tree does; `roots`: int32[parts], see `tree_tables`; `backs`: which materials show their backs."""
+    placings as the tree does; `roots`: int32[parts], see `tree_tables`; `kinds`: of the
+    materials; `glow`: float64[triangles], see `light_powers`, None where no lamp has a texture."""
 
     data: SceneData
     parts: Parts
     roots: NDArray[np.int32]
-    backs: tuple[bool, ...]
+    kinds: tuple[Kind, ...]
     seconds: dict[str, float]
     bytes: int
     pictures: _Held | None = None
+    glow: Any = None  # float64[n], see `light_powers`; None where no lamp has a texture
 
     @property
     def dropped(self) -> int:
@@ -103,10 +106,11 @@ def upload(
     keep: bool = True,
     shared: bool = True,
     empty: bool = False,
+    budget: int = BUDGET,
 ) -> Uploaded:
     """Builds the BVH and the tables. `group`: lanes of a group on the device; `form`: of traversal (None: what is best); `like`: tables
     that these are to replace; `keep`: a large tree may be kept on disk; `shared`: False where all is to be one part; `empty`: a scene of
-    nothing is its surroundings.
+    nothing is its surroundings; `budget`: bytes that pictures may take.
 
     Raises SceneError where there is nothing to draw, unless that is allowed.
     """
@@ -124,14 +128,15 @@ def upload(
     tables = Tables(group)
     old = like.data if like is not None else None
     most = len(soup) + soup.degenerate  # a mesh that is flat now may be given a thickness
-    backs = tuple(material.shows_back for material in scene.materials)
-    grown = tree_tables(tables, parts, trees, np.array(backs or (False,))[soup.material], form, old.bvh if old else None)
+    kinds = tuple(map(kind_of, scene.materials))
+    both = np.array([kind.shows_back for kind in kinds] or [False])[soup.material]
+    grown = tree_tables(tables, parts, trees, both, form, old.bvh if old else None)
     triangles = _triangles(soup, 8 if form == "lone" else 5)
-    lit, pictures = _lit(tables, scene, grown.parts, form, old, like.pictures if like is not None else None)
+    lit, pictures, glow = _lit(tables, scene, grown.parts, form, old, like.pictures if like is not None else None, budget)
     corners = _corners(scene, soup, triangles[:, :3], lit["look"], old)
     corner = None
     if corners != NO_CORNERS:
-        corner = tables.named("triangle_corners", corner_rows(scene, soup, triangles[:, :3], corners))
+        corner = tables.named("triangle_corners", corner_rows(scene, soup, triangles[:, :3], corners, glow))
     data = SceneData(
         grown.tree,
         tables.made("triangles", triangles, old.triangle if old else None, spare=most - len(soup)),
@@ -142,7 +147,7 @@ def upload(
     done = time.perf_counter()
     seconds = {"bvh_build": ready - flattened, "upload": done - ready + flattened - started}
     held = tables.bytes + (pictures.tables.bytes if pictures is not None else 0)
-    return Uploaded(data, grown.parts, grown.roots, backs, seconds, held, pictures)
+    return Uploaded(data, grown.parts, grown.roots, kinds, seconds, held, pictures, glow)
 
 
 def nothing_to_draw(scene: Scene) -> str:
@@ -158,19 +163,22 @@ def _point(soup: TriangleSoup) -> TriangleSoup:
     return replace(soup, positions=np.zeros((1, 3, 3), np.float32), material=none, instance=none, geometry=none, vertices=vertices)
 
 
-def relit(uploaded: Uploaded, scene: Scene, *, group: int) -> Uploaded:
+def relit(uploaded: Uploaded, scene: Scene, *, group: int, budget: int = BUDGET) -> Uploaded:
     """The tables after materials or the environment have changed: the tree and the triangles are shared, unless the trees know of it."""
-    if tuple(material.shows_back for material in scene.materials) != uploaded.backs:
-        return upload(scene, group=group, form=uploaded.data.bvh.form, like=uploaded, keep=False)
+    if tuple(map(kind_of, scene.materials)) != uploaded.kinds:
+        return upload(scene, group=group, form=uploaded.data.bvh.form, like=uploaded, keep=False, budget=budget)
     tables, old, soup = Tables(group), uploaded.data, uploaded.parts.soup
-    lit, pictures = _lit(tables, scene, uploaded.parts, old.bvh.form, old, uploaded.pictures)
+    lit, pictures, glow = _lit(tables, scene, uploaded.parts, old.bvh.form, old, uploaded.pictures, budget)
     corners = old.corners
     if lit["look"] != old.look:  # if corners are to have more, these tables will not do
         corners = _corners(scene, soup, _triangles(soup, 5)[:, :3], lit["look"], old)
-    return replace(uploaded, data=replace(old, **lit, corners=corners), pictures=pictures)
+    corner = old.corner
+    if corners == old.corners and glow is not None and not np.array_equal(glow, uploaded.glow):
+        corner = tables.named("triangle_corners", corner_rows(scene, soup, _triangles(soup, 5)[:, :3], corners, glow))
+    return replace(uploaded, data=replace(old, **lit, corner=corner, corners=corners), pictures=pictures, glow=glow)
 
 
-def moved_to(uploaded: Uploaded, scene: Scene, numbers: Collection[int], *, group: int) -> Uploaded | None:
+def moved_to(uploaded: Uploaded, scene: Scene, numbers: Collection[int], *, group: int, budget: int = BUDGET) -> Uploaded | None:
     """The tables after instances of these numbers were placed anew, if only placings have changed: the trees of parts and the triangles
     are shared. None where there is more to do."""
     parts = moved(uploaded.parts, scene, numbers)
@@ -178,8 +186,8 @@ def moved_to(uploaded: Uploaded, scene: Scene, numbers: Collection[int], *, grou
         return None
     tables, old = Tables(group), uploaded.data
     grown = placed(tables, Grown(old.bvh, parts, uploaded.roots), old.bvh)
-    lit, pictures = _lit(tables, scene, grown.parts, old.bvh.form, old, uploaded.pictures)
-    return replace(uploaded, data=replace(old, bvh=grown.tree, **lit), parts=grown.parts, pictures=pictures)
+    lit, pictures, glow = _lit(tables, scene, grown.parts, old.bvh.form, old, uploaded.pictures, budget)
+    return replace(uploaded, data=replace(old, bvh=grown.tree, **lit), parts=grown.parts, pictures=pictures, glow=glow)
 
 
 def structure(data: SceneData) -> tuple[Any, ...]:
@@ -207,7 +215,7 @@ def _triangles(soup: TriangleSoup, floats: int) -> NDArray[np.float32]:
 
 def _corners(scene: Scene, soup: TriangleSoup, face: NDArray[np.float32], look: Look, old: SceneData | None) -> Corners:
     """What kernels must know of corners, or the old ones' if that is enough."""
-    corners = corners_of(scene, soup, face, look.directed, look.texcoords)
+    corners = corners_of(scene, soup, face, look.directed, look.texcoords, look.has("emissive_texture"))
     return old.corners if old is not None and old.corners.covers(corners) else corners
 
 
@@ -224,23 +232,25 @@ def _longest(e1: Any, e2: Any) -> Any:
 
 
 def _lit(
-    tables: Tables, scene: Scene, parts: Parts, form: Form, old: SceneData | None, pictures: _Held | None
-) -> tuple[dict[str, Any], _Held | None]:
-    """The fields of `SceneData` that materials and lights decide: the table of materials, the lights, what surrounds the scene; and the
-    textures, those that are there already (`pictures`) if they are of this scene."""
+    tables: Tables, scene: Scene, parts: Parts, form: Form, old: SceneData | None, pictures: _Held | None, budget: int
+) -> tuple[dict[str, Any], _Held | None, Any]:
+    """The fields of `SceneData` that materials and lights decide: the table of materials, the lights, what surrounds the scene; the
+    textures, those that are there already (`pictures`) if they are of this scene; and the glow of triangles."""
     if not scene.materials:  # nothing has one, but there is no table without a row
         scene = replace(scene, materials=[Material()])
     look = look_of(scene.materials, _has_alpha(scene))
     if old is not None and old.look.covers(look):
         look = old.look
-    pictures = _pictures(scene, pictures) if look.slots else None
+    pictures = _pictures(scene, pictures, budget) if look.slots else None
     if pictures is None:  # no image of them is to be had
         look = replace(look, slots=())
     emission = np.array([(0.0, 0.0, 0.0) if m.unlit else m.emissive for m in scene.materials], np.float64).reshape(-1, 3)
     luminance = emission @ _LUMINANCE
-    lamps = parts.lamps(luminance > 0)
+    glow = _glow(scene, parts.soup, pictures) if pictures is not None and look.has("emissive_texture") else None
+    lamps = parts.lamps(luminance > 0, glow)
     e1, e2, _, length = _edges(lamps.corners)
-    power = length * 0.5 * luminance[lamps.material]
+    share = 1.0 if glow is None else glow[lamps.triangle]
+    power = length * 0.5 * luminance[lamps.material] * share
     total = float(power.sum())
     beyond = lights_beyond(scene, parts.bounds(), math.pi * total, tables.named)
     density = luminance / total * beyond.triangles if total > 0 else np.zeros(len(scene.materials))
@@ -249,7 +259,7 @@ def _lit(
         rows = np.zeros((len(power), LIGHT_ROW), np.float32)
         rows[:, 0:3], rows[:, 3:6], rows[:, 6:9] = lamps.corners[:, 0], e1, e2
         rows[:, 9:12] = emission[lamps.material]
-        rows[:, 12] = density[lamps.material]
+        rows[:, 12] = density[lamps.material] * share
         two_sided = np.array([material.double_sided for material in scene.materials], bool)[lamps.material]
         rows[:, 13] = np.where(two_sided, lamps.placing + 1, -lamps.placing)
         rows[:, 14], rows[:, 15] = _longest(e1, e2), bits(lamps.triangle)
@@ -263,7 +273,7 @@ def _lit(
             alias = AliasColumns(*(tables.made("lights", a, before) for a in (table.probability, table.alias)))
         lights = Lights(alias, tables.made("lights", rows, before), count=len(rows), few=len(rows) <= FEW)
     rows_before = old.material if old is not None and old.look == look else None
-    number = pictures.tables.number if pictures is not None else lambda ref, slot: -1
+    number = pictures.tables.number if pictures is not None else lambda ref, slot, covers: -1
     made = {
         "material": tables.made("materials", material_rows(scene.materials, look, density, number), rows_before),
         "lights": lights, "look": look, "sky": beyond.sky,
@@ -271,16 +281,22 @@ def _lit(
         "textures": pictures.tables.textures if pictures is not None else None,
         "glass": tables.named("glass", glass_table()) if look.layers.volume else None,
     }  # fmt: skip
-    return made, pictures
+    return made, pictures, glow
 
 
-def _pictures(scene: Scene, held: _Held | None) -> _Held | None:
+def _glow(scene: Scene, soup: TriangleSoup, pictures: _Held) -> NDArray[np.float64]:
+    from renderer.scene.light_powers import glow_of  # where there are textured lamps
+
+    return glow_of(scene, soup, pictures.tables)
+
+
+def _pictures(scene: Scene, held: _Held | None, budget: int) -> _Held | None:
     """The textures of a scene, those that are there already if they are all it needs."""
     if held is not None and held.textures is scene.textures:
         return held
     from renderer.scene.texture_tables import texture_tables  # with the decoders of pictures: a good part of a first frame's imports
 
-    made = texture_tables(scene, warn=lambda text: events.record("warning", message=text))
+    made = texture_tables(scene, budget=budget, warn=lambda text: events.record("warning", message=text))
     return None if made is None else _Held(scene.textures, made)
 
 

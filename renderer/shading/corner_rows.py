@@ -3,7 +3,8 @@
 A row of floats for each triangle, and only in scenes that need one: `Corners` says what is in it, and shapes the code. A scene of flat,
 plain surfaces has no such table. Barycentric weights are affine in the place, so a row begins with what gives them from a hit point, the
 first corner and two gradients (nine floats, no division); then come the values at the corners: normals, tangents, texture coordinates of
-each set that is used, with the scale that levels of detail need, and colours. Rows are filled up to a multiple of four floats.
+each set that is used, with the scale that levels of detail need, and colours; where lamps have textures, the triangle's glow. Rows are
+filled up to a multiple of four floats.
 
 Normals that are those of their triangles make no surface smooth, so a scene where all are such is flat.
 """
@@ -28,12 +29,14 @@ _PLACE = 9
 
 @dataclass(frozen=True)
 class Corners:
-    """What of corners the kernels of a scene know. texcoords: the sets of texture coordinates that are used, in order."""
+    """What of corners the kernels of a scene know. texcoords: the sets of texture coordinates that are used, in order; glow: how much of
+    its material's light a triangle sends (`scene.light_powers`)."""
 
     normals: bool = False
     tangents: bool = False
     texcoords: tuple[int, ...] = ()
     colours: bool = False
+    glow: bool = False
 
     def covers(self, other: Corners) -> bool:
         """Whether kernels for these can draw all that those for the other can."""
@@ -43,7 +46,7 @@ class Corners:
     def places(self) -> dict[str, int]:
         """The first column of each value; "": of what follows the last."""
         found, column = {}, _PLACE
-        parts = [("normals", 9 * self.normals), ("tangents", 10 * self.tangents), ("colours", 12 * self.colours)]
+        parts = [("normals", 9 * self.normals), ("tangents", 10 * self.tangents), ("colours", 12 * self.colours), ("glow", int(self.glow))]
         for name, width in [*parts, *((f"texcoords {number}", 7) for number in self.texcoords)]:
             if width:
                 found[name] = column
@@ -60,7 +63,7 @@ NO_CORNERS = Corners()
 
 
 def _flags(corners: Corners) -> tuple[bool, ...]:
-    return corners.normals, corners.tangents, corners.colours
+    return corners.normals, corners.tangents, corners.colours, corners.glow
 
 
 # ---- on the host ----
@@ -71,16 +74,20 @@ def is_smooth(soup: TriangleSoup, face: NDArray[np.floating]) -> bool:
     return soup.normals is not None and bool((np.einsum("ijk,ik->ij", soup.normals, face) < 1 - FLAT).any())
 
 
-def corners_of(scene: Scene, soup: TriangleSoup, face: NDArray[np.floating], directed: bool, texcoords: tuple[int, ...]) -> Corners:
+def corners_of(
+    scene: Scene, soup: TriangleSoup, face: NDArray[np.floating], directed: bool, texcoords: tuple[int, ...], glow: bool
+) -> Corners:
     """What the kernels of a scene need. face: float[T, 3], the unit normals of the triangles; directed: surfaces have a direction, the
-    tangent; texcoords: the sets of texture coordinates that are used."""
+    tangent; texcoords: the sets of texture coordinates that are used; glow: lamps have textures."""
     directed = directed and soup.tangents is not None
     colours = any(geometry.colours is not None for _, _, geometry, _, _ in scene.placed())
-    return Corners(directed or is_smooth(soup, face), directed, texcoords, colours)
+    return Corners(directed or is_smooth(soup, face), directed, texcoords, colours, glow)
 
 
-def corner_rows(scene: Scene, soup: TriangleSoup, face: NDArray[np.floating], corners: Corners) -> NDArray[np.float32]:
-    """float32[T, corners.width]. face: float[T, 3], the unit normals of the triangles."""
+def corner_rows(
+    scene: Scene, soup: TriangleSoup, face: NDArray[np.floating], corners: Corners, glow: NDArray[np.float64] | None = None
+) -> NDArray[np.float32]:
+    """float32[T, corners.width]. face: float[T, 3], the unit normals of the triangles; glow: float64[T] (None: all 1)."""
     rows = np.zeros((len(soup), corners.width), np.float32)
     places = corners.places()
     p = soup.positions.astype(np.float64)
@@ -95,6 +102,8 @@ def corner_rows(scene: Scene, soup: TriangleSoup, face: NDArray[np.floating], co
         at = places["tangents"]
         rows[:, at : at + 9] = soup.tangents[:, :, :3].reshape(-1, 9)
         rows[:, at + 9] = soup.tangents[:, 0, 3]
+    if corners.glow:
+        rows[:, places["glow"]] = 1.0 if glow is None else glow
     if corners.colours or corners.texcoords:
         _from_geometries(rows, scene, soup, corners)
     return rows
@@ -161,6 +170,11 @@ class Between(NamedTuple):
     def colour(self) -> tuple[Vec3, Tensor]:
         """The colour and alpha by which those of the material are multiplied."""
         return Vec3(*(self._mixed("colours", k, 4) for k in range(3))), self._mixed("colours", 3, 4)
+
+    def glow(self) -> Tensor:
+        """How much of its material's light the triangle sends."""
+        glow: Tensor = self.floats[self.corners.places()["glow"]]
+        return glow
 
     def texcoord(self, number: int) -> tuple[tuple[Tensor, Tensor], Tensor]:
         """The texture coordinates of a set, and how many units of them there are in a metre (NO_TEXCOORDS: none)."""

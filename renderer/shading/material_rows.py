@@ -174,7 +174,7 @@ def material_rows(materials: Sequence[Material], look: Look, density: NDArray[np
         values = _values(m)
         refs = dict(read_slots(m, look.facets))
         for slot in look.slots:
-            values |= slot.values(refs.get(slot.name), number)
+            values |= slot.values(refs.get(slot.name), number, m.alpha_mode != "OPAQUE")
         for name, column in place.items():
             row[column] = values[name]
     return rows

@@ -30,7 +30,18 @@ NORMALS = ("normal_texture", "clearcoat.normal_texture")
 _MATT = ("base_color_texture", "emissive_texture", "normal_texture")
 _SRGB = ("base_color_texture", "emissive_texture", "specular_color_texture", "sheen.color_texture", "diffuse_transmission.color_texture")
 _TRANSFORM = ("a", "b", "c", "d", "e", "f")
-Number = Callable[[TextureRef | None, str], int]
+Number = Callable[[TextureRef | None, str, bool], int]
+_CHANNELS = {
+    "metallic_roughness_texture": "gb",
+    "specular_texture": "a",
+    "clearcoat.texture": "r",
+    "clearcoat.roughness_texture": "g",
+    "sheen.roughness_texture": "a",
+    "transmission.texture": "r",
+    "diffuse_transmission.texture": "a",
+    "iridescence.texture": "r",
+    "iridescence.thickness_texture": "g",
+}
 
 
 @dataclass(frozen=True)
@@ -51,11 +62,11 @@ class Slot:
         if self.moved:
             yield from (f"{self.name} {part}" for part in _TRANSFORM)
 
-    def values(self, ref: TextureRef | None, number: Number) -> dict[str, float]:
-        """What a material has in these columns."""
+    def values(self, ref: TextureRef | None, number: Number, covers: bool) -> dict[str, float]:
+        """What a material has in these columns; covers: the alpha of its base colour says how much of it is there."""
         place = ref or TextureRef(0)
         return {
-            self.name: float(bits(np.array([number(ref, self.name)], np.int32))[0]),
+            self.name: float(bits(np.array([number(ref, self.name, covers)], np.int32))[0]),
             f"{self.name} strength": place.strength,
             f"{self.name} set": place.texcoord,
             **{f"{self.name} {part}": v for part, v in zip(_TRANSFORM, place.matrix.ravel().tolist(), strict=True)},
@@ -64,6 +75,11 @@ class Slot:
     def covers(self, other: Slot) -> bool:
         """Whether kernels for this can read what those for the other can."""
         return set(self.texcoords) >= set(other.texcoords) and self.moved >= other.moved
+
+
+def channels_of(slot: str) -> str:
+    """The channels of its texture that kernels read."""
+    return _CHANNELS.get(slot, "rgba" if slot == "base_color_texture" else "rgb")
 
 
 def read_slots(material: Material, facets: bool) -> Iterator[tuple[str, TextureRef]]:

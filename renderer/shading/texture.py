@@ -28,6 +28,7 @@ COARSEST = 31  # the number of the coarsest level is in the lowest five
 WRAP_S, WRAP_T = 5, 7  # two each
 REPEAT, CLAMP, MIRROR = range(3)
 NEAREST_MAG, NEAREST_MIN, NEAREST_MIP, SIXTEEN = 9, 10, 11, 12
+UPPER = 13  # two bits: with 16 bits, the channel in the upper half of a texel
 
 _ROOM = 1e-30  # a square that is not 0
 # ((c + 0.055) / 1.055) ** 2.4 for c in [0.04, 1]: fitted to 4e-5 of its value, a fortieth of an eight-bit step, and exact at 1.
@@ -37,7 +38,8 @@ _CURVE = (0.14470364, -0.5514799, 0.89941359, -0.89140993, 0.88085228, 0.4814514
 @dataclass(frozen=True)
 class TextureFeatures:
     """What the textures of a scene need, and kernels therefore have code for. `repeat`, `clamp`, `mirror`: ways of wrapping; `nearest`:
-    texels that are not mixed; `mips`: levels; `nearest_mip`: levels that are not mixed; `sixteen`: texels of 16 bits."""
+    texels that are not mixed; `mips`: levels; `nearest_mip`: levels that are not mixed; `sixteen`: the channels that texels of 16 bits
+    have in their upper half."""
 
     repeat: bool = True
     clamp: bool = False
@@ -45,7 +47,7 @@ class TextureFeatures:
     nearest: bool = False
     mips: bool = True
     nearest_mip: bool = False
-    sixteen: bool = False
+    sixteen: tuple[int, ...] = ()
 
 
 class _Row(NamedTuple):
@@ -72,7 +74,7 @@ class _Axis(NamedTuple):
 
 @dataclass(frozen=True)
 class Textures:
-    """The textures of a scene. `texels`: uint32[n], red in the lowest byte (of 16 bits: grey in the lower half, alpha in the upper);
+    """The textures of a scene. `texels`: uint32[n], red in the lowest byte (of 16 bits: two channels, see `scene.levels.Pair`);
     `levels`: int32[m, 4], of each level the first texel, width, height, rules. A texture is the number of its finest level, -1 is none."""
 
     texels: Tensor
@@ -152,7 +154,14 @@ class Textures:
         value = ((word >> (8 * "rgba".index(channel))) & 255).cast("float32") * (1 / 255)
         if not self.features.sixteen:
             return value
-        wide = ((word >> (16 if channel == "a" else 0)) & 65535).cast("float32") * (1 / 65535)
+        low, high = ((word >> shift) & 65535 for shift in (0, 16))
+        wide: Any = None
+        for upper in self.features.sixteen:
+            found = high if "rgba".index(channel) == upper else low
+            found = found.cast("float32") * (1 / 65535)
+            if channel == "b" and upper == 1:
+                found = _missing(low, high)
+            wide = found if wide is None else where(((row.rules >> UPPER) & 3) == upper, found, wide)
         return where(row.has(SIXTEEN), wide, value)
 
     def _axis(self, x: Any, size: Tensor, wrap: Tensor, sharp: Tensor) -> _Axis:
@@ -225,6 +234,13 @@ def stretch(matrix: Sequence[Any]) -> Tensor:
     """How much larger a footprint is after the transform, whose six values are Tensors: the root of its change of area."""
     a, b, _, d, e, _ = matrix
     result: Tensor = (a * e - b * d).abs().sqrt()
+    return result
+
+
+def _missing(red: Tensor, green: Tensor) -> Tensor:
+    """The blue of a normal of which red and green (of 16 bits) are known."""
+    x, y = (value.cast("float32") * (2 / 65535) - 1.0 for value in (red, green))
+    result: Tensor = greater(1.0 - x * x - y * y, 0.0).sqrt() * 0.5 + 0.5
     return result
 
 

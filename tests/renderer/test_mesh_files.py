@@ -16,7 +16,7 @@ from renderer.scene import undrawn
 from renderer.scene.gltf_write import write
 from renderer.scene.importers import load
 from renderer.scene.model import Geometry, Scene, SceneError
-from renderer.scene.pictures import decode_images
+from renderer.scene.pictures import decode
 from renderer.scene.polygons import triangulate
 from tests.renderer.helpers.gltf_file import one_quad
 from tests.renderer.helpers.picture_files import png
@@ -153,7 +153,7 @@ def test_pictures_of_a_library_are_found_beside_it_and_nowhere_else(tmp_path: Pa
         (tmp_path / name).write_bytes(png(colours if "wood" in name or "secret" in name else colours[..., 0]))
     (folder / "m.mtl").write_text(
         "newmtl wood\nmap_Kd -s 2 3 1 -o 0.5 0 -clamp on C:\\models\\wood.png\nmap_Bump -bm 0.5 my maps\\bump map.png\nmap_d mask.png\n"
-        "newmtl more\nmap_Kd wood.png\nmap_Ke wood.png\nmap_Kn gone.png\nmap_Pr wood.png\nmap_d wood.png\n"
+        "newmtl more\nmap_Kd wood.png\nmap_Ke wood.png\nmap_Kn gone.png\nmap_Ka wood.png\nmap_d wood.png\n"
         "newmtl out\nmap_Kd ../secret.png\n"
     )
     scene = obj(folder, "mtllib m.mtl\n" + SQUARE + "vt 0 0\nvt 1 0\nvt 0 1\nusemtl wood\nf 1/1 2/2 3/3\n")
@@ -162,15 +162,113 @@ def test_pictures_of_a_library_are_found_beside_it_and_nowhere_else(tmp_path: Pa
     assert base is not None and wood.normal_texture is not None and wood.alpha_mode == "BLEND"
     # A corner of the picture in OBJ's sense: (u, v) there is at (2u + 0.5, 3v), counted upwards.
     assert np.allclose(base.matrix @ [0.25, 1 - 0.5, 1], [1.0, 1 - 1.5]) and scene.textures[base.texture].wrap_s == "clamp"
-    pixels = decode_images(scene)
-    cut, normals = (pixels[scene.textures[ref.texture].image or 0] for ref in (base, wood.normal_texture))
-    assert cut is not None and np.array_equal(cut, np.dstack([colours, colours[..., 0]]))
-    assert normals is not None and (normals[..., 2] > 128).all(), "heights have become normals"
+    cut, normals = (decode(scene.images[scene.textures[ref.texture].image or 0]) for ref in (base, wood.normal_texture))
+    assert np.array_equal(cut, np.dstack([colours, colours[..., 0]]))
+    assert (normals[..., 2] > 128).all(), "heights have become normals"
     assert more.emissive == (1, 1, 1) and more.emissive_texture == more.base_color_texture and more.normal_texture is None
     assert out.base_color_texture is None
     told = "\n".join(honest(scene))
-    assert "no file 'gone.png'" in told and "map_pr: is a picture that is not read" in told and "no file 'secret.png'" in told
-    assert len(honest(scene)) == 3
+    assert "no file 'gone.png'" in told and "map_ka: is a picture that is not read" in told and "no file 'secret.png'" in told
+    assert "m.mtl: line 4: options: are those of m.mtl: line 2 here, of which it becomes a part" in told
+    assert len(honest(scene)) == 4
+
+
+def channels(seed: int, size: tuple[int, int] = (3, 5)) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(seed).integers(0, 256, size).astype(np.uint8)
+
+
+def library(folder: Path, text: str, **pictures: np.ndarray[Any, Any]) -> Scene:
+    """A scene with a library and picture files beside it."""
+    for name, pixels in pictures.items():
+        (folder / f"{name}.png").write_bytes(png(pixels))
+    (folder / "m.mtl").write_text("newmtl m\n" + text)
+    return obj(folder, "mtllib m.mtl\n" + SQUARE + "vt 0 0\nvt 1 0\nvt 0 1\nusemtl m\nf 1/1 2/2 3/3\n")
+
+
+def picture(scene: Scene, ref: Any) -> np.ndarray[Any, Any]:
+    """The pixels that a slot of the scene's first material shows."""
+    assert ref is not None
+    return decode(scene.images[scene.textures[ref.texture].image or 0])
+
+
+@pytest.mark.parametrize("told", ["Pr 0.5\nPm 0.25\n", ""])
+def test_roughness_and_metalness_become_one_picture(told: str, tmp_path: Path) -> None:
+    rough, metal = channels(1), channels(2, (6, 5))
+    scene = library(tmp_path, told + "map_Pr rough.png\nmap_Pm metal.png\n", rough=rough, metal=metal)
+    (material, *_) = scene.materials
+    found = picture(scene, material.metallic_roughness_texture)
+    assert np.array_equal(found[..., 1], rough) and np.array_equal(found[..., 2], metal[::2])
+    assert (material.roughness, material.metallic) == ((0.5, 0.25) if told else (1.0, 1.0))
+    for line, wanted in (("map_Pr rough.png\n", [rough, 255]), ("map_Pm rough.png\n", [255, rough])):
+        scene = library(tmp_path, line, rough=rough)
+        found = picture(scene, scene.materials[0].metallic_roughness_texture)
+        assert all(np.array_equal(found[..., k + 1], np.broadcast_to(value, rough.shape)) for k, value in enumerate(wanted))
+        assert scene.materials[0].metallic == (1.0 if "Pm" in line else 0.0) and scene.warnings == []
+
+
+def test_values_come_from_the_channel_that_is_asked_for(tmp_path: Path) -> None:
+    """As exporters have occlusion, roughness and metalness in one picture."""
+    orm = np.dstack([channels(k) for k in range(4)])
+    text = "map_Pr -imfchan g orm.png\nmap_Pm -imfchan b orm.png\nmap_d -imfchan m orm.png\n"
+    scene = library(tmp_path, text, orm=orm)
+    (material, *_) = scene.materials
+    assert np.array_equal(picture(scene, material.metallic_roughness_texture)[..., 1:], orm[..., 1:3])
+    cover = picture(scene, material.base_color_texture)
+    assert np.array_equal(cover[..., 3], orm[..., 3]) and (cover[..., :3] == 255).all() and material.alpha_mode == "BLEND"
+    assert material.base_color_factor == (0.8, 0.8, 0.8, 1.0), "coverage has no colour"
+
+
+def test_an_exponents_picture_is_a_roughness(tmp_path: Path) -> None:
+    shine = channels(3)
+    scene = library(tmp_path, "Ns 200\nmap_Ns shine.png\n", shine=shine)
+    (material, *_) = scene.materials
+    wanted = np.sqrt(2 / (200 * (shine / 255) + 2))
+    assert np.abs(picture(scene, material.metallic_roughness_texture)[..., 1] / 255 - wanted).max() < 0.003 and material.roughness == 1.0
+
+
+def test_each_picture_has_its_place_and_a_number_that_is_not_told_is_one(tmp_path: Path) -> None:
+    names = {"map_Kd": "base_color_texture", "map_Ks": "specular_color_texture", "map_Ke": "emissive_texture", "norm": "normal_texture"}
+    colours = {f"p{k}": np.dstack([channels(10 * k + c) for c in range(3)]) for k in range(7)}
+    text = "".join(f"{key} p{k}.png\n" for k, key in enumerate([*names, "map_Ps", "map_Pc", "map_Pcr"]))
+    scene = library(tmp_path, text, **colours)
+    (material, *_) = scene.materials
+    slots = [getattr(material, slot) for slot in names.values()]
+    slots += [material.sheen.color_texture, material.clearcoat.texture, material.clearcoat.roughness_texture]
+    assert all(np.array_equal(picture(scene, slot), colours[f"p{k}"]) for k, slot in enumerate(slots))
+    assert material.base_color_factor == (1, 1, 1, 1) and material.emissive == (1, 1, 1)
+    assert (material.specular_factor, material.specular_color_factor) == (1.0, (1, 1, 1)) and material.sheen.color == (1, 1, 1)
+    assert (material.clearcoat.factor, material.clearcoat.roughness) == (1, 1) and scene.warnings == []
+    assert scene.undrawn == []
+    (told, *_) = library(tmp_path, "Ks 0.25 0.25 0\nKe 0 2 0\nKd 0.5 0.5 0.5\nPc 0.5\n" + text, **colours).materials
+    assert (told.specular_factor, told.specular_color_factor) == (0.5, (1, 1, 0)) and told.emissive == (0, 2, 0)
+    assert told.base_color_factor[:3] == (0.5,) * 3 and told.clearcoat.factor == 0.5
+
+
+def test_options_that_have_a_place_are_read_and_the_others_told(tmp_path: Path) -> None:
+    scene = library(
+        tmp_path,
+        "norm -bm 0.25 -s 2 -o 0.5 p.png\nmap_Kd -mm 0 1 -t 0 0 0 -blendu on -clamp on p.png\n"
+        "map_Ks -mm 0.1 0.5 p.png\nmap_Ke -t 0.1 -boost 0 p.png\n",
+        p=np.dstack([channels(c) for c in range(3)]),
+    )
+    (material, *_) = scene.materials
+    assert material.normal_texture is not None and material.normal_texture.strength == 0.25
+    assert material.normal_texture.scale == (2.0, 1.0) and material.normal_texture.offset[0] == 0.5
+    assert material.base_color_texture is not None
+    assert scene.textures[material.base_color_texture.texture].wrap_t == "clamp"
+    assert sorted(scene.warnings) == [
+        "m.mtl: line 4: -mm: has no place in the model; the picture is used without it",
+        "m.mtl: line 5: -t: has no place in the model; the picture is used without it",
+    ]
+
+
+def test_what_a_picture_of_a_library_is_made_of_is_saved_as_made(tmp_path: Path) -> None:
+    text = "map_Pr rough.png\nmap_Pm metal.png\nmap_d cover.png\n"
+    scene = library(tmp_path, text, rough=channels(1), metal=channels(2), cover=channels(4))
+    write(scene, tmp_path / "saved.glb")
+    again = load(tmp_path / "saved.glb")
+    for slot in ("metallic_roughness_texture", "base_color_texture"):
+        assert np.array_equal(*(picture(of, getattr(of.materials[0], slot)) for of in (scene, again)))
 
 
 def test_lines_points_and_what_is_not_known_are_left_out(tmp_path: Path) -> None:
@@ -499,5 +597,6 @@ def test_an_obj_file_that_is_saved_as_gltf_is_the_same_scene(tmp_path: Path) -> 
     assert again.materials == scene.materials and again.totals() == scene.totals()
     assert again.triangles().positions.tobytes() == scene.triangles().positions.tobytes()
     assert np.array_equal(only(again).texcoords[0][only(again).indices], only(scene).texcoords[0][only(scene).indices])
-    for old, new in zip(decode_images(scene), decode_images(again)):
-        assert old is not None and new is not None and np.array_equal(old, new), "what was made from heights is stored as normals"
+    for old, new in zip(scene.textures, again.textures, strict=True):
+        before, after = (decode(of.images[texture.image or 0]) for of, texture in ((scene, old), (again, new)))
+        assert np.array_equal(before, after), "what was made from heights is stored as normals"

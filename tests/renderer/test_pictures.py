@@ -11,26 +11,17 @@ import numpy as np
 import pytest
 from PIL import Image as Pillow
 
-from renderer.scene.model import Image, Material, Scene, SceneError, Texture
-from renderer.scene.model_material import Clearcoat
+from renderer.scene.model import Image, Material, Scene, Texture
 from renderer.scene.model_texture import TextureRef
-from renderer.scene.pictures import decode, decode_images, picture_sizes, size_of, stored
-from tests.renderer.helpers.picture_files import encoded, png
+from renderer.scene.pictures import PictureError, Size, decode, picture_sizes, placeholder, planned, size_of, stored
+from tests.renderer.helpers.picture_files import chunk, deep_png, encoded, png
 
 COLOURS = np.random.default_rng(1).integers(0, 256, (6, 9, 3), np.uint8)
 GREY = COLOURS[..., 0]
-SLOTS = {
-    "base": lambda ref: Material(base_color_texture=ref),
-    "normal": lambda ref: Material(normal_texture=ref),
-    "varnish": lambda ref: Material(clearcoat=Clearcoat(1.0, normal_texture=ref)),
-    "rough": lambda ref: Material(metallic_roughness_texture=ref),
-}
-
-
-def scene_of(*images: Image, slot: str = "base") -> Scene:
+def scene_of(*images: Image) -> Scene:
     """A scene whose materials show each of the images."""
     textures = [Texture(number) for number in range(len(images))]
-    materials = [SLOTS[slot](TextureRef(number)) for number in range(len(images))]
+    materials = [Material(base_color_texture=TextureRef(number)) for number in range(len(images))]
     return Scene(Path("made.glb"), materials=materials, textures=textures, images=list(images))
 
 
@@ -73,11 +64,41 @@ def test_grey_with_a_transparent_shade_has_alpha() -> None:
     assert decode(image(data)).tolist() == [[[0, 255], [128, 0], [255, 255]]]
 
 
-def test_sixteen_bits_stay_sixteen() -> None:
-    deep = np.arange(54, dtype=np.uint16).reshape(6, 9) * 1213
-    found = decode(image(encoded(Pillow.fromarray(deep), "PNG")))
-    assert found.dtype == np.uint16 and np.array_equal(found[..., 0], deep)
-    assert size_of(image(encoded(Pillow.fromarray(deep), "PNG"))).bytes == deep.nbytes
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+@pytest.mark.parametrize("interlaced", [False, True])
+def test_sixteen_bits_stay_sixteen_in_pictures_of_every_kind(channels: int, interlaced: bool) -> None:
+    """Written by the letter of the specification, each row with another filter."""
+    random = np.random.default_rng(channels)
+    for height, width in ((13, 11), (1, 1), (2, 5), (8, 1)):
+        deep = random.integers(0, 65536, (height, width, channels)).astype(np.uint16)
+        data = deep_png(deep, interlaced)
+        found = decode(image(data))
+        assert found.dtype == np.uint16 and np.array_equal(found, deep)
+        size = size_of(image(data))
+        assert (size.width, size.height, size.channels, size.depth) == (width, height, channels, 2)
+        narrow = rgba_of(data)[..., [0, 3] if channels == 2 else [0, 1, 2, 3][:channels]] if channels > 1 else None
+        assert narrow is None or np.abs(narrow - deep // 256).max() <= 1, "another reader sees the same picture"
+    grey = Pillow.fromarray(np.arange(54, dtype=np.uint16).reshape(6, 9) * 1213)
+    assert np.array_equal(decode(image(encoded(grey, "PNG")))[..., 0], np.asarray(grey))
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_a_transparent_colour_of_sixteen_bits_is_that_colour_to_the_last_bit(channels: int) -> None:
+    deep = np.full((2, 2, channels), 40000, np.uint16)
+    deep[0, 0, -1] += 1
+    found = decode(image(deep_png(deep, clear=deep[1, 1])))
+    assert found[..., -1].tolist() == [[65535, 0], [0, 0]] and np.array_equal(found[..., :-1], deep)
+    assert size_of(image(deep_png(deep, clear=deep[1, 1]))).channels == channels + 1
+
+
+def test_what_is_made_of_sixteen_bits_has_sixteen(tmp_path: Path) -> None:
+    slope = (np.arange(64, dtype=np.uint16) * 16)[None].repeat(8, 0)[..., None]  # a quarter of a grey of 8 bits from one to the next
+    made = decode(image(deep_png(slope), recipe="bump"))
+    assert made.dtype == np.uint16 and len(np.unique(made[:, 5:60])) <= 3 and (made[:, 5:60, 0] < 32767).all()
+    colours = np.random.default_rng(1).integers(0, 65536, (4, 4, 3)).astype(np.uint16)
+    assert np.array_equal(decode(image(deep_png(colours), recipe="bump")), colours)
+    saved = stored(image(deep_png(slope), recipe="bump"))
+    assert saved is not None and np.abs(decode(image(saved)).astype(int) - made / 257).max() <= 0.51
 
 
 def test_cmyk_jpegs_are_converted_and_webp_is_read() -> None:
@@ -90,87 +111,90 @@ def test_cmyk_jpegs_are_converted_and_webp_is_read() -> None:
     assert np.array_equal(lossless, COLOURS)
 
 
-def test_only_what_materials_use_is_decoded(tmp_path: Path) -> None:
-    (tmp_path / "a.png").write_bytes(png(COLOURS))
-    scene = scene_of(image(tmp_path / "a.png"), image(png(GREY)))
-    scene.materials.pop()
-    first, second = decode_images(scene)
-    assert second is None and first is not None and np.array_equal(first, COLOURS)
-
-
 @pytest.mark.parametrize(
     ("slot", "pixel"),
-    [("base", [255, 0, 255, 255]), ("normal", [128, 128, 255, 255]), ("varnish", [128, 128, 255, 255]), ("rough", [255] * 4)],
+    [
+        ("base_color_texture", [255, 0, 255, 255]),
+        ("normal_texture", [128, 128, 255, 255]),
+        ("clearcoat.normal_texture", [128, 128, 255, 255]),
+        ("metallic_roughness_texture", [255] * 4),
+    ],
 )
-def test_a_picture_that_is_damaged_is_one_pixel_that_fits_its_slot(tmp_path: Path, slot: str, pixel: list[int]) -> None:
+def test_a_placeholder_fits_its_slot(slot: str, pixel: list[int]) -> None:
+    assert placeholder(slot).tolist() == [[pixel]]
+
+
+def test_a_picture_that_is_damaged_is_refused_with_the_reason(tmp_path: Path) -> None:
     whole = png(np.random.default_rng(0).integers(0, 255, (64, 64, 3), np.uint8))
-    heard: list[str] = []
-    scene = scene_of(image(whole[:3000], 0), image(b"GIF89a", 1), image(tmp_path / "gone.png", 2), image(None, 3), slot=slot)
-    found = decode_images(scene, warn=heard.append)
-    assert [pixels.tolist() for pixels in found if pixels is not None] == [[[pixel]]] * 4
-    assert [text.split(":")[0] for text in heard] == ["images[0]", "images[1]", "images[2]"], "what had no source was told of at loading"
-    assert "damaged" in heard[0] and "no PNG, JPEG or WebP" in heard[1] and "cannot be read: no such file" in heard[2]
-    assert all(text.endswith("; a placeholder is drawn") for text in heard)
-    with pytest.raises(SceneError, match=r"^made\.glb: images\[0\]: the picture is damaged"):
-        decode_images(scene, strict=True)
+    deep = deep_png(np.random.default_rng(0).integers(0, 65535, (64, 64, 3)).astype(np.uint16))
+    for source, reason in (
+        (whole[:3000], "the picture is damaged"),
+        (deep[:3000], "the picture is damaged"),
+        (deep[:3000] + b"x" + deep[3001:], "the picture is damaged .*a part that is not whole"),
+        (b"GIF89a", "is no PNG, JPEG or WebP picture"),
+        (tmp_path / "gone.png", "'gone.png' cannot be read: no such file"),
+        (None, "there is no picture"),
+    ):
+        with pytest.raises(PictureError, match=reason):
+            decode(image(source))
 
 
-def bomb(width: int, height: int) -> bytes:
+def bomb(width: int, height: int, depth: int = 8) -> bytes:
     """A PNG whose header claims a size that its few bytes do not have."""
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 6, 0, 0, 0))
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, 6, 0, 0, 0))
     return b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(bytes(100))) + chunk(b"IEND", b"")
 
 
-def test_a_header_that_claims_too_much_is_refused_before_anything_is_allocated() -> None:
+@pytest.mark.parametrize("depth", [8, 16])
+def test_a_header_that_claims_too_much_is_refused_before_anything_is_allocated(depth: int) -> None:
     import tracemalloc
 
-    heard: list[str] = []
     tracemalloc.start()
-    (found,) = decode_images(scene_of(image(bomb(1 << 30, 1 << 30))), warn=heard.append)
+    with pytest.raises(PictureError, match=r"^1073741824 x 1073741824 pixels are too many for \d+ bytes$"):
+        decode(image(bomb(1 << 30, 1 << 30, depth)))
+    with pytest.raises(PictureError, match="the picture is damaged"):
+        decode(image(bomb(16, 1 << 10, depth)))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert found is not None and found.shape == (1, 1, 4) and peak < 1 << 22
-    assert heard == ["images[0]: 1073741824 x 1073741824 pixels are too many for 69 bytes; a placeholder is drawn"]
+    assert peak < 1 << 22
+
+
+def as_decoded(_: int, size: Size) -> int:
+    return size.bytes
 
 
 def test_pictures_past_the_budget_are_halved_the_largest_first_and_told() -> None:
     large, small = np.full((64, 64, 3), 40, np.uint8), np.full((8, 8, 3), 200, np.uint8)
-    scene = scene_of(image(png(large), 0), image(png(small), 1), image(encoded(Pillow.fromarray(large), "JPEG"), 2))
+    scene = scene_of(image(png(large), 0), image(png(small), 1), image(encoded(Pillow.fromarray(large), "JPEG"), 2), image(b"", 3))
     need = sum(size.bytes for size in picture_sizes(scene).values())
     assert need == 2 * large.nbytes + small.nbytes
-    heard: list[str] = []
-    assert all(pixels is not None and pixels.shape[0] in (64, 8) for pixels in decode_images(scene, budget=need, warn=heard.append))
-    assert not heard
-    found = decode_images(scene, budget=need // 3, warn=heard.append)
-    shapes = [pixels.shape for pixels in found if pixels is not None]
-    assert shapes == [(32, 32, 3), (8, 8, 3), (32, 32, 3)]
-    assert sum(pixels.nbytes for pixels in found if pixels is not None) <= need // 3
-    assert all(np.abs(pixels.astype(int) - value).max() <= 2 for pixels, value in zip(found, (40, 200, 40)) if pixels is not None)
-    assert heard == [
+    whole = planned(scene, range(4), need, as_decoded)
+    assert not any(whole.halvings.values()) and not list(whole.shrunk(scene)) and whole.need == need
+    plan = planned(scene, range(4), need // 3, as_decoded)
+    assert [(plan.size(k).width, plan.size(k).height) for k in range(4)] == [(32, 32), (8, 8), (32, 32), (1, 1)]
+    assert sum(plan.size(k).bytes for k in range(3)) <= need // 3 and list(plan.failures) == [3]
+    assert list(plan.shrunk(scene)) == [
         f"images[{k}]: shrunk from 64 x 64 to 32 x 32: all pictures need 0 MiB, but may have 0" for k in (0, 2)
     ]
 
 
 def test_sixteen_pictures_of_eight_thousand_pixels_fit_into_two_gibibytes_by_their_headers() -> None:
-    from renderer.scene.pictures import halvings_within
-
     scene = scene_of(*(image(bomb(8192, 8192), k) for k in range(16)))
-    sizes = picture_sizes(scene)
-    assert sum(size.bytes for size in sizes.values()) == 4 << 30
-    halvings = halvings_within(sizes, 2 << 30)
-    assert sum(sizes[k].halved(halvings[k]).bytes for k in sizes) <= 2 << 30 and max(halvings.values()) == 1
+    plan = planned(scene, range(16), 2 << 30, as_decoded)
+    assert plan.need == 4 << 30
+    assert sum(plan.size(k).bytes for k in range(16)) <= 2 << 30 and max(plan.halvings.values()) == 1
 
 
-def test_halving_takes_the_mean_of_four_pixels() -> None:
-    pixels = np.arange(5 * 4 * 3, dtype=np.uint8).reshape(5, 4, 3)
-    found = decode(image(png(pixels)), 1)
-    expected = pixels[:4].reshape(2, 2, 2, 2, 3).astype(float).mean((1, 3))
-    assert found.shape == (2, 2, 3) and np.abs(found - expected).max() <= 0.5
-    assert decode(image(png(pixels)), 9).shape == (1, 1, 3)
+def test_pictures_leave_room_for_decoding_the_largest() -> None:
+    scene = scene_of(*(image(bomb(1024, 1024), k) for k in range(4)))
+    (size, *_) = picture_sizes(scene).values()
+    assert (size.bytes, size.decoding) == (4 << 20, 12 << 20)
+    assert planned(scene, range(4), 16 << 20, as_decoded, free=28 << 20).budget == 16 << 20
+    tight = planned(scene, range(4), 16 << 20, as_decoded, free=20 << 20)
+    assert tight.budget == 8 << 20 and sum(tight.size(k).bytes for k in range(4)) <= 8 << 20
+    with pytest.raises(MemoryError) as error:
+        planned(scene, range(4), 16 << 20, as_decoded, free=11 << 20)
+    assert str(error.value) == "made.glb: images[0]: decoding 1024 x 1024 pixels needs 12 MiB, and 11 MiB are free"
 
 
 def test_roughness_is_made_from_glossiness() -> None:
@@ -192,12 +216,11 @@ def test_normals_are_made_from_heights_and_normal_maps_are_left_alone() -> None:
 
 def test_coverage_comes_from_another_picture_of_any_size(tmp_path: Path) -> None:
     (tmp_path / "mask.png").write_bytes(png(np.array([[0, 255]], np.uint8)))
-    made = decode(image(png(COLOURS), alpha=tmp_path / "mask.png"))
+    made = decode(image(png(COLOURS), second=tmp_path / "mask.png"))
     assert np.array_equal(made[..., :3], COLOURS) and made[0, :, 3].tolist() == [0] * 5 + [255] * 4
     (tmp_path / "mask.png").unlink()
-    heard: list[str] = []
-    decode_images(scene_of(image(png(COLOURS), alpha=tmp_path / "mask.png")), warn=heard.append)
-    assert heard == ["images[0]: 'mask.png' cannot be read: no such file or directory; a placeholder is drawn"]
+    with pytest.raises(PictureError, match=r"^'mask\.png' cannot be read: no such file or directory$"):
+        decode(image(png(COLOURS), second=tmp_path / "mask.png"))
 
 
 def test_what_is_saved_is_the_file_itself_or_what_was_made_of_it() -> None:
@@ -206,12 +229,3 @@ def test_what_is_saved_is_the_file_itself_or_what_was_made_of_it() -> None:
     made = image(png(np.dstack([COLOURS, GREY])), recipe="glossiness", amount=0.5)
     again = stored(made)
     assert again is not None and np.array_equal(decode(image(again)), decode(made))
-
-
-def test_many_pictures_decode_the_same_on_any_number_of_threads() -> None:
-    random = np.random.default_rng(5)
-    pictures = [random.integers(0, 256, (20 + k, 30, 3), np.uint8) for k in range(24)]
-    scene = scene_of(*(image(png(pixels), k) for k, pixels in enumerate(pictures)))
-    for threads in (1, 5, None):
-        found = decode_images(scene, threads=threads)
-        assert all(pixels is not None and np.array_equal(pixels, expected) for pixels, expected in zip(found, pictures))

@@ -11,9 +11,10 @@ import pytest
 from numpy.typing import NDArray
 
 from engine import Tensor, jit
+from renderer.scene.levels import level_sizes
 from renderer.scene.model import Scene, Texture
 from renderer.scene.model_texture import TextureRef
-from renderer.scene.texture_tables import TextureTables, level_sizes, texture_tables
+from renderer.scene.texture_tables import TextureTables, texture_tables
 from renderer.shading.corner_rows import uv_per_metre
 from renderer.shading.texture import RayCone, TextureFeatures, Textures, footprint, stretch, transformed
 from tests.renderer.helpers.texturing import light, look, sampled, stored, textured
@@ -58,7 +59,7 @@ WRAPS = list(itertools.product(("repeat", "clamp", "mirror"), repeat=2))
 RULES = [Texture(k, *SAMPLERS[k % 6], *WRAPS[k % 9]) for k in range(18)]  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("slot", ["occlusion_texture", "base_color_texture"])
+@pytest.mark.parametrize("slot", ["metallic_roughness_texture", "base_color_texture"])
 @pytest.mark.parametrize("backend", ["cpu", "reference", "opencl", "opengl"])
 def test_lanes_with_any_textures_see_what_the_specification_says(backend: str, slot: str) -> None:
     """Eighteen samplers over six sizes, a lane in ten without a texture, near and far, numbers and colours."""
@@ -135,7 +136,7 @@ def test_every_byte_through_the_srgb_curve_and_back_is_itself() -> None:
     assert (np.diff(found[:, 2]) > 0).all()
 
 
-@pytest.mark.parametrize("slot", ["base_color_texture", "occlusion_texture"])
+@pytest.mark.parametrize("slot", ["base_color_texture", "metallic_roughness_texture"])
 def test_a_chessboard_is_grey_from_far_off(slot: str) -> None:
     """Half the light: of colours the byte in the middle is 188."""
     board = (np.indices((64, 64)).sum(0) % 2 * 255).astype(np.uint8)[..., None].repeat(3, 2)

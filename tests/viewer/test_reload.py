@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from renderer.app.viewer import reload
-from renderer.app.viewer.reload import Changed, Watcher, scene_files
+from renderer.app.viewer.reload import Changed, Watcher
+from renderer.scene.named_files import scene_files
 
 PATIENCE = 30.0  # seconds
 QUIET = 0.65  # seconds, with what it takes to settle longer than the watcher's longest wait here
@@ -77,6 +78,43 @@ def test_files_that_a_scene_names_belong_to_it(scene: Path) -> None:
     assert scene_files(scene) == [scene, folder / "a name.bin", folder / "a%20name.bin", folder / "pictures" / "wood.png"]
     scene.write_text("{")
     assert scene_files(scene) == []
+
+
+def write_obj(folder: Path) -> tuple[Path, Path, Path]:
+    """An OBJ file with a library and a picture in another folder each: the three."""
+    (folder / "my maps").mkdir()
+    scene, library, picture = folder / "room.obj", folder / "paint.mtl", folder / "my maps" / "wood.png"
+    scene.write_bytes(b"# mtllib none.mtl\r\n mtllib paint.mtl\r\nv 0 0 0\r\nv 1 0 0\nv 0 1 0\nusemtl a\nf 1 2 3\n")
+    pictures = "map_Kd -s 2 2 2 C:\\art\\my maps\\wood.png\nKd 1 0 0\n#map_Ks no.png\n\tmap_Bump\t-bm 2 my maps/wood.png\n"
+    library.write_text(f"newmtl a\n{pictures}")
+    picture.write_bytes(b"wood")
+    return scene, library, picture
+
+
+def test_files_that_an_obj_file_and_its_libraries_name_belong_to_it(tmp_path: Path) -> None:
+    scene, library, picture = write_obj(tmp_path)
+    named = scene_files(scene)
+    assert named[:2] == [scene, library] and picture in named
+    assert {file.name for file in named} == {"room.obj", "paint.mtl", "wood.png"}
+    scene.write_text("mtllib a b.mtl c.mtl\nmtllib ../out.mtl\nf 1 2 3\n")
+    assert scene_files(scene) == [scene, *(tmp_path / name for name in ("a b.mtl c.mtl", "a", "b.mtl", "c.mtl"))]
+    for other in ("a.ply", "a.stl"):
+        assert scene_files(tmp_path / other) == [tmp_path / other]
+    assert scene_files(tmp_path / "gone.obj") == []
+
+
+def test_a_change_of_a_library_or_its_picture_is_one_of_the_obj_file(watching: Watching, tmp_path: Path) -> None:
+    scene, library, picture = write_obj(tmp_path)
+    watching.watcher.watch("scene", scene)
+    watching.until_known(library, picture)
+    picture.write_bytes(b"oak")
+    assert watching.next() == Changed("scene", scene)
+    library.write_text("newmtl a\nmap_Kd other.png\n")
+    assert watching.next() == Changed("scene", scene)
+    watching.until_known(tmp_path / "other.png")
+    (tmp_path / "other.png").write_bytes(b"new")
+    assert watching.next() == Changed("scene", scene)
+    assert watching.nothing_more()
 
 
 def test_a_scene_written_in_place_or_replaced_or_made_anew_is_one_change_each(watching: Watching, scene: Path) -> None:

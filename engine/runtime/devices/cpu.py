@@ -190,6 +190,7 @@ class CpuDevice:
         self.software = False
         self.compute_units, self.group_width = self.host.threads, self.host.width
         self.memory_bytes = _memory()
+        self.buffer_bytes: int | None = None
         self.optimise = not events.unoptimised()
         self.contract = contract and self.optimise
         self.check = events.checking()

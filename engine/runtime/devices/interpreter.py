@@ -75,6 +75,7 @@ class ReferenceDevice:
         self.driver = f"numpy {np.__version__}, Python {platform.python_version()}"
         self.software, self.compute_units, self.group_width = True, 1, group
         self.memory_bytes: int | None = None
+        self.buffer_bytes: int | None = None
         self.cache = None
         self.nan_check = nan_check
         self.target = Target("reference", group=group, expands_transcendentals=False, contract=False)

@@ -93,6 +93,7 @@ class OpenCLDevice:
         self.name, self.driver, self.software = found.name, found.driver, found.software
         self.compute_units, self.extensions = found.compute_units, found.extensions
         self.memory_bytes: int | None = handle.global_mem_size
+        self.buffer_bytes: int | None = handle.max_mem_alloc_size
         optimise = not events.unoptimised()
         self.options = tuple(options(cl, found, optimise))
         self.target = Target(

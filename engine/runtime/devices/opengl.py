@@ -67,6 +67,9 @@ class OpenGLDevice:
         self.limits = self.thread.call(read_limits, self.thread.functions)
         self.name, self.driver = self.limits.renderer, f"OpenGL {self.limits.version}"
         self.software, self.memory_bytes = self.limits.software, self.limits.memory_bytes
+        # Buffers that are only read share a binding, or are textures where that is faster.
+        texels = 4 * self.limits.texels if self.software else self.limits.binding_bytes
+        self.buffer_bytes: int | None = min(self.limits.binding_bytes // 2, texels)
         self.compute_units: int | None = None  # OpenGL does not tell
         self.group_width = 1
         self.memory = Memory(self.thread, self.limits)

@@ -17,12 +17,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote
 
-import msgspec
-
-from renderer.scene.gltf_json import Diagnostics, PartError, decode_part, read_document
-from renderer.scene.model import SceneError
+from renderer.scene.named_files import scene_files
 
 SETTLED = 0.15  # seconds without a change after which a file counts as written
 LOOK = 0.03  # seconds between two looks at a file that is being written
@@ -38,10 +34,6 @@ class Changed:
 
     kind: str
     path: Path
-
-
-class _Uri(msgspec.Struct):
-    uri: str | None = None
 
 
 class _Watched:
@@ -163,23 +155,6 @@ class Watcher:
             return False
         watched.known = seen
         return True
-
-
-def scene_files(scene: Path) -> list[Path]:
-    """The scene file and the files that it names (buffers, images), there or not; empty where it cannot be read."""
-    try:
-        root = read_document(scene, Diagnostics(scene, False, None)).root
-    except SceneError:
-        return []
-    beside: dict[Path, None] = {}
-    for raw in (*root.buffers, *root.images):
-        try:
-            uri = decode_part(raw, _Uri, "").uri
-        except PartError:
-            continue
-        if uri and uri[:5].lower() != "data:":
-            beside |= dict.fromkeys(scene.parent / name for name in (unquote(uri), uri))
-    return [scene, *beside]
 
 
 def signature(file: Path) -> Signature:

@@ -13,7 +13,7 @@ from engine import Tensor, jit
 from renderer.scene.model import Image, Material, Scene, Texture
 from renderer.scene.model_texture import TextureRef
 from renderer.shading.texture import Textures
-from tests.renderer.helpers.picture_files import png
+from tests.renderer.helpers.picture_files import deep_png, png
 from tests.renderer.helpers.tracing import device
 
 Floats = NDArray[np.float64]
@@ -24,9 +24,10 @@ def material(slot: str, ref: TextureRef) -> Material:
     return Material(**{slot: ref})  # type: ignore[arg-type]
 
 
-def textured(*pairs: tuple[NDArray[Any], Texture], slot: str = "occlusion_texture") -> Scene:
+def textured(*pairs: tuple[NDArray[Any], Texture], slot: str = "metallic_roughness_texture") -> Scene:
     """A scene of as many materials, each with a texture of a picture of its own in the same slot."""
-    images = [Image("made", png(pixels), f"images[{k}]") for k, (pixels, _) in enumerate(pairs)]
+    files = [png(pixels) if pixels.dtype == np.uint8 else deep_png(pixels.reshape(*pixels.shape[:2], -1)) for pixels, _ in pairs]
+    images = [Image("made", file, f"images[{k}]") for k, file in enumerate(files)]
     textures = [texture for _, texture in pairs]
     return Scene(
         Path("made.glb"), materials=[material(slot, TextureRef(k)) for k in range(len(pairs))], textures=textures, images=images
