@@ -2,9 +2,10 @@
 
 Some tests need a component that may be missing: a package of an extra, a device, a system library. At a developer's
 desk they skip and say so; where RAYFUSE_REQUIRE_ALL=1 is set (`.ci/run` does) such a skip counts as a failure, so
-that nothing goes untested unnoticed. That holds for every kind of skip, `pytest.importorskip` included. Two kinds
+that nothing goes untested unnoticed. That holds for every kind of skip, `pytest.importorskip` included. Three kinds
 remain skips there: of tests that look for the data folder `../shared` where there is none, and of tests whose reason
-begins with "hardware:", for what no installation can mend (an instruction set, an operating system).
+begins with "hardware:", for what no installation can mend (an instruction set, an operating system), or with "peers:",
+for other programs that ours is compared with.
 
 Examples of hypothesis are the same in every run, so that a change is judged by what it changes. New ones are looked for where
 HYPOTHESIS_EXAMPLES says how many.
@@ -23,7 +24,7 @@ from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
-STILL_SKIPS = ("../shared", "hardware:")
+STILL_SKIPS = ("../shared", "hardware:", "peers:")
 
 settings.register_profile("suite", derandomize="HYPOTHESIS_EXAMPLES" not in os.environ)
 settings.load_profile("suite")
