@@ -110,7 +110,8 @@ class LoneBVH:
         """A pair, the numbers of its triangles, and whether it is the last of its leaf."""
         row = [self.pairs[number, k] for k in range(20 if self.flat else 24)]
         p, q, r, s, first, second = (Vec3(*row[k : k + 3]) for k in (0, 4, 8, 12, 16, 16 if self.flat else 20))
-        return Pair(p, q, r, s, first, second, row[15] if self.sides == "mixed" else None), (row[3].bitcast("int32"), row[7].bitcast("int32")), row[11] == 0
+        pair = Pair(p, q, r, s, first, second, row[15] if self.sides == "mixed" else None)
+        return pair, (row[3].bitcast("int32"), row[7].bitcast("int32")), row[11] == 0
 
     def _nearer(self, plane: Plane, pair: Pair, numbers: tuple[Tensor, Tensor], t: Tensor, slot: Tensor) -> tuple[Tensor, Tensor]:
         """The nearer one of what is known and what the ray hits of a pair."""

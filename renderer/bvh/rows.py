@@ -8,8 +8,8 @@ Nodes, 16 floats: of each of two children the low corner of its box, the child, 
 is nothing left to visit. The root is in row 1.
 
 Pairs (see `pairs`), 20 floats where all are flat, else 24: the corners p, q, r, s, each with one number more: that of the first triangle,
-of the second, whether another pair of the leaf follows (1.0 or 0.0), whether they have both sides; then the unit normal of the first triangle, nothing, and,
-unless pairs are flat, that of the second.
+of the second, whether another pair of the leaf follows (1.0 or 0.0), whether they have both sides (as well); then the unit normal of the
+first triangle, nothing, and, unless pairs are flat, that of the second.
 """
 
 from __future__ import annotations

@@ -470,9 +470,14 @@ class Session:
 def _has_pictures(uploaded: Uploaded, scene: Scene) -> bool:
     """Whether what is on the device has all textures that the scene's materials have in slots that kernels read."""
     look, held = uploaded.data.look, uploaded.pictures
-    used = {(ref.texture, slot) for material in scene.materials for slot, ref in material.textures() if look.has(slot)}
-    needed = [(texture, slot) for texture, slot in used if scene.textures[texture].image is not None]
-    return all(held is not None and held.tables.holds(texture, slot) for texture, slot in needed)
+    used = {
+        (ref.texture, slot, material.alpha_mode != "OPAQUE")
+        for material in scene.materials
+        for slot, ref in material.textures()
+        if look.has(slot)
+    }
+    needed = [use for use in used if scene.textures[use[0]].image is not None]
+    return all(held is not None and held.tables.holds(*use) for use in needed)
 
 
 def middle_of(scene: Scene) -> np.ndarray[Any, Any]:

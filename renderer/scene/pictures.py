@@ -217,7 +217,6 @@ def _opened(data: bytes) -> Any:
     from PIL import Image as Pillow
 
     Pillow.MAX_IMAGE_PIXELS = None  # the check below is ours, so that its answer is a message and not a warning
-    data = _data(source)
     size = len(data)
     try:
         picture = Pillow.open(io.BytesIO(data), formats=KINDS)

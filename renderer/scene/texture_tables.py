@@ -66,9 +66,9 @@ class TextureTables:
         """The number that kernels know a slot's texture by; -1 for none. `covers`: the material's alpha says how much of it is there."""
         return -1 if ref is None else self.numbers.get((ref.texture, use_of(slot, covers)), -1)
 
-    def holds(self, texture: int, slot: str) -> bool:
+    def holds(self, texture: int, slot: str, covers: bool) -> bool:
         """Whether a texture of the scene is here as the slot has it."""
-        return (texture, is_srgb(slot)) in self.numbers
+        return (texture, use_of(slot, covers)) in self.numbers
 
 
 class Block(NamedTuple):

@@ -166,7 +166,8 @@ def _point(soup: TriangleSoup) -> TriangleSoup:
 def relit(uploaded: Uploaded, scene: Scene, *, group: int, budget: int = BUDGET) -> Uploaded:
     """The tables after materials or the environment have changed: the tree and the triangles are shared, unless the trees know of it."""
     if tuple(map(kind_of, scene.materials)) != uploaded.kinds:
-        return upload(scene, group=group, form=uploaded.data.bvh.form, like=uploaded, keep=False, budget=budget)
+        form = uploaded.data.bvh.form
+        return upload(scene, group=group, form=form, like=uploaded, keep=False, empty=True, budget=budget)
     tables, old, soup = Tables(group), uploaded.data, uploaded.parts.soup
     lit, pictures, glow = _lit(tables, scene, uploaded.parts, old.bvh.form, old, uploaded.pictures, budget)
     corners = old.corners
