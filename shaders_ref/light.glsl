@@ -65,7 +65,7 @@ int nearestLight(Ray ray, out float t)
         vec3 start = ray.origin - light.vertex;
         vec3 along = cross(start, light.edge1);
         float u = dot(start, across) * scale, v = dot(ray.direction, along) * scale, here = dot(light.edge2, along) * scale;
-        if (u >= 0.0 && v >= 0.0 && u + v <= 1.0 && here > 0.0 && here < t && (SIDES == 0 || scale > 0.0 || light.twoSided))
+        if (u >= 0.0 && v >= 0.0 && u + v <= 1.0 && here > 0.0 && here < t)
         {
             t = here;
             found = i;

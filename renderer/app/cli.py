@@ -88,6 +88,17 @@ def percentage(text: str) -> float:
     return value
 
 
+def stops(text: str) -> float:
+    """A type of argument: powers of two of the exposure."""
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number") from None
+    if not -30 <= value <= 30:
+        raise argparse.ArgumentTypeError(f"must be a number from -30 to 30, not {text}")
+    return value
+
+
 def seconds(text: str) -> float:
     """A type of argument: a time, more than nothing."""
     try:
@@ -185,6 +196,8 @@ def _frame_options(added: Parser, *, spp: int, spp_text: str) -> None:
     )
     added.add_argument("--threads", type=integer(1), metavar="N", help="of the CPU backend (default: all there are)")
     added.add_argument("--env", metavar="FILE|sky|none", help="what surrounds the scene: a picture (.hdr .exr), a clear sky, nothing")
+    added.add_argument("--cull", action="store_true", help="look through the backs of surfaces that have but a front")
+    added.add_argument("--exposure", type=stops, default=0.0, metavar="STOPS", help="each doubles the brightness (default: 0)")
     added.add_argument("--denoiser", choices=("none",), default="none", metavar="NAME", help="none")
     added.add_argument("--lights", choices=("plain",), default="plain", metavar="NAME", help="sampled how: plain")
     _loading_options(added)
@@ -212,6 +225,8 @@ def _frame_options_of(arguments: argparse.Namespace) -> FrameOptions:
         strict=arguments.strict,
         quiet=arguments.quiet,
         env=arguments.env,
+        cull=arguments.cull,
+        exposure=arguments.exposure,
     )
 
 

@@ -49,6 +49,8 @@ class FrameOptions:
     strict: bool
     quiet: bool
     env: str | None = None  # "sky", "none", or a picture's path
+    cull: bool = False
+    exposure: float = 0.0  # stops
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,7 @@ def _open_session(
     started = time.perf_counter()
     progress("loading", 0.0)
     scene = load_scene(options.scene, strict=options.strict, quiet=options.quiet)
+    scene.culled = options.cull
     if options.env is not None or make is not _static_session:  # the hand-written shaders have a sky of one colour for scenes without light
         scene = surrounded(scene, options.env)
     load_s = time.perf_counter() - started
@@ -122,7 +125,7 @@ def _open_session(
 def _session(scene: Scene, options: FrameOptions, spp: int, progress: Progress) -> Session:
     from renderer.pipeline.session import Session
 
-    return Session(
+    session = Session(
         scene,
         width=options.width,
         height=options.height,
@@ -135,11 +138,15 @@ def _session(scene: Scene, options: FrameOptions, spp: int, progress: Progress) 
         threads=options.threads,
         progress=progress,
     )
+    session.exposure = 2.0**options.exposure
+    return session
 
 
 def _static_session(scene: Scene, options: FrameOptions, spp: int, progress: Progress) -> StaticSession:
     if scene.environment is not None and scene.environment.is_picture:
         raise UsageError(f"--env {options.env}: the hand-written shaders draw no pictures of surroundings; take --static or --env away")
+    if options.exposure != 0:
+        raise UsageError(f"--exposure {options.exposure:g}: the hand-written shaders have none; take --static or --exposure away")
 
     from renderer.app.static import StaticSession
 

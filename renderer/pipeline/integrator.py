@@ -13,8 +13,10 @@ point start that far off the surface, whatever the scene's scale.
 Light for which the shading normal and the triangle's own disagree on which side of the surface it is does not exist, else it would leak
 through smooth surfaces.
 
-Surfaces that have but a front (glTF's doubleSided) are not there for rays that come from their back, whatever the rays are for: one looks
-into a room through a wall that faces inward, and light comes in that way.
+Surfaces have two sides, as things do, whether their files say so or not: many files have faces the wrong way round, of which a
+rasterizer shows the inside and a path tracer would show nothing but shadow. In a scene that is culled (glTF's doubleSided) what has but a
+front is not there for rays that come from its back, whatever the rays are for. One looks into a room through walls that face inward, and
+it stays as dark as it is: what is inside sees the walls, and is lit by what it sees.
 
 Where the materials of the scene ask for it, a path also knows the medium that it is in, by which light fades on the way (`medium`), and
 the channel that dispersion has left of it (`channel`); a scene without has no such state.
@@ -183,7 +185,7 @@ def last(scene: SceneData, path: PathState) -> PathState:
     if scene.lights is None:
         return search(path, beyond_all()) if surrounded(scene) else path
     lights = scene.lights
-    t, light = lights.nearest(ray, FAR, either=scene.bvh.sides == "both")
+    t, light = lights.nearest(ray, FAR)
 
     def lamp() -> Seen:
         n, radiance, density, two_sided, size = lights.at(light)

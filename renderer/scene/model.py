@@ -250,6 +250,7 @@ class Scene:
     lights: list[Light] = field(default_factory=list)
     variants: list[str] = field(default_factory=list)
     variant: int | None = None
+    culled: bool = False  # what has but a front is not there for what comes from its back (see `Material.shows_back`)
     extensions: list[str] = field(default_factory=list)  # that the file says it uses
     strict: bool = False  # whether what turns out later to be wrong with the file (a damaged picture) is an error
     undrawn: list[str] = field(default_factory=list)  # of these, and of other features by name, what is not in the picture

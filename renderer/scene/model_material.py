@@ -141,9 +141,9 @@ class Material:
 
     @property
     def shows_back(self) -> bool:
-        """Whether there is anything to be seen from behind: surfaces that have but a front are not there for what comes from their back.
-        A body has both sides, or nothing that is in it could be seen."""
-        return self.double_sided or self.transmission.factor > 0 or self.diffuse_transmission.factor > 0
+        """Whether there is anything to be met from behind in a scene that is culled, where surfaces with a front only have no back.
+        A body has both sides, or nothing that is in it could be seen, and so has a lamp, whose back is dark."""
+        return self.double_sided or self.is_emissive or self.transmission.factor > 0 or self.diffuse_transmission.factor > 0
 
     def textures(self) -> Iterator[tuple[str, TextureRef]]:
         """The slots that have a texture, by name ("base_color_texture", "clearcoat.texture")."""

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from renderer.scene.model import Geometry, Material, Scene
+from renderer.scene.model import Geometry, Scene
 from renderer.scene.model_texture import TextureRef
 from renderer.scene.soup import Float32s, Float64s, Placed, TriangleSoup, flattened, joined, transform
 
@@ -62,9 +62,9 @@ class Kind(NamedTuple):
     emissive_texture: TextureRef | None
 
 
-def kind_of(material: Material) -> Kind:
-    """The kind of a material."""
-    return Kind(material.shows_back, material.emissive_texture)
+def kinds_of(scene: Scene) -> tuple[Kind, ...]:
+    """The kinds of the scene's materials."""
+    return tuple(Kind(material.shows_back or not scene.culled, material.emissive_texture) for material in scene.materials)
 
 
 class Lamps(NamedTuple):
@@ -227,7 +227,7 @@ def _divided(scene: Scene, uses: list[_Use]) -> tuple[list[_Use], list[list[_Use
     drawn = sum(use.triangles * len(use.ids) for use in uses)
     if drawn < MOVABLE:
         return uses, []
-    kinds = [kind_of(material) for material in scene.materials]
+    kinds = kinds_of(scene)
     moving = np.array([instance.moving for instance in scene.instances], bool)
     apart: dict[tuple[Any, ...], list[_Use]] = {}
     rest: list[_Use] = []

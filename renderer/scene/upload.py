@@ -26,7 +26,7 @@ from renderer.bvh.traverse import DeviceBVH, Form, Tree
 from renderer.sampling.alias import alias_table
 from renderer.scene.light_tables import lights_beyond
 from renderer.scene.model import Material, Scene, SceneError, Texture, TriangleSoup
-from renderer.scene.parts import Kind, Parts, kind_of, moved, parts_of
+from renderer.scene.parts import Kind, Parts, kinds_of, moved, parts_of
 from renderer.scene.room import BUDGET
 from renderer.scene.tables import Tables
 from renderer.scene.tree_tables import Grown, placed, tree_tables, trees_of
@@ -128,7 +128,7 @@ def upload(
     tables = Tables(group)
     old = like.data if like is not None else None
     most = len(soup) + soup.degenerate  # a mesh that is flat now may be given a thickness
-    kinds = tuple(map(kind_of, scene.materials))
+    kinds = kinds_of(scene)
     both = np.array([kind.shows_back for kind in kinds] or [False])[soup.material]
     grown = tree_tables(tables, parts, trees, both, form, old.bvh if old else None)
     triangles = _triangles(soup, 8 if form == "lone" else 5)
@@ -165,7 +165,7 @@ def _point(soup: TriangleSoup) -> TriangleSoup:
 
 def relit(uploaded: Uploaded, scene: Scene, *, group: int, budget: int = BUDGET) -> Uploaded:
     """The tables after materials or the environment have changed: the tree and the triangles are shared, unless the trees know of it."""
-    if tuple(map(kind_of, scene.materials)) != uploaded.kinds:
+    if kinds_of(scene) != uploaded.kinds:
         form = uploaded.data.bvh.form
         return upload(scene, group=group, form=form, like=uploaded, keep=False, empty=True, budget=budget)
     tables, old, soup = Tables(group), uploaded.data, uploaded.parts.soup

@@ -102,9 +102,8 @@ class Lights:
         share, other = (self.rows[number, LIGHT_ROW + k] for k in range(2))
         return share, other.bitcast("int32")
 
-    def nearest(self, ray: Ray, t_max: Any, *, either: bool) -> tuple[Tensor, Tensor]:
-        """The nearest emissive triangle on each lane's ray, from either side or from one that shines: its distance (t_max: none) and
-        number (-1: none).
+    def nearest(self, ray: Ray, t_max: Any) -> tuple[Tensor, Tensor]:
+        """The nearest emissive triangle on each lane's ray, from either side: its distance (t_max: none) and number (-1: none).
 
         Moeller and Trumbore, "Fast, Minimum Storage Ray/Triangle Intersection" (1997), each lane against one triangle after another.
         """
@@ -120,8 +119,6 @@ class Lights:
             along = cross(start, e1)
             v, distance = dot(d, along) * scale, dot(e2, along) * scale
             nearer = (u >= 0) & (v >= 0) & (u + v <= 1) & (distance > 0) & (distance < t)
-            if not either:
-                nearer = nearer & ((scale > 0) | (self.rows[i, 13] > 0))
             return where(nearer, distance, t), where(nearer, i, found)
 
         return for_loop(self.count, test, (d.x * 0 + t_max, Tensor(-1)))  # type: ignore[no-any-return]

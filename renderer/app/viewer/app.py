@@ -128,7 +128,9 @@ class Viewer:
     def __init__(self, options: ViewOptions, window: Window, recorder: Recorder) -> None:
         frame = options.frame
         self.options = options
-        self.settings = Settings(backend=frame.backend, workgroup=frame.workgroup, depth=frame.depth, spp=frame.spp)
+        self.settings = Settings(
+            backend=frame.backend, workgroup=frame.workgroup, depth=frame.depth, spp=frame.spp, exposure=frame.exposure
+        )
         self.figures = Figures()
         self.window, self.recorder = window, recorder
         self._opened = self._turned_at = time.perf_counter()

@@ -152,7 +152,9 @@ class Recipe:
         from renderer.scene.importers import load
         from renderer.scene.surroundings import surrounded
 
-        return surrounded(load(self.structure.scene.path, strict=self.options.strict, warn=self.warn), self.options.env)
+        scene = load(self.structure.scene.path, strict=self.options.strict, warn=self.warn)
+        scene.culled = self.options.cull
+        return surrounded(scene, self.options.env)
 
     def _session(self, scene: Scene, device: Device, shading: ModuleType | None, say: Say) -> Session:
         from renderer.pipeline.session import Session

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -67,16 +66,12 @@ def _tracing(on: Device) -> Jitted:
 
 
 class Tracer:
-    """Closest and any hits of rays with a scene (or bare triangles), whose triangles have two sides here unless `sided`: as the materials
-    say. In the form "lone" they go to an OpenCL device instead of the CPU: its lanes are alone."""
+    """Closest and any hits of rays with a scene (or bare triangles). In the form "lone" they
+    go to an OpenCL device instead of the CPU: its lanes are alone."""
 
-    def __init__(
-        self, scene: Scene | Triangles, form: Form = "packet", group: int | None = None, backend: str = "cpu", sided: bool = False
-    ) -> None:
+    def __init__(self, scene: Scene | Triangles, form: Form = "packet", group: int | None = None, backend: str = "cpu") -> None:
         if isinstance(scene, np.ndarray):
             scene = scene_of((scene, grey(0.5)))
-        if not sided:
-            scene = replace(scene, materials=[replace(material, double_sided=True) for material in scene.materials])
         self.soup = scene.triangles().positions
         if form == "lone" and backend == "cpu":
             backend, group = "opencl", None
