@@ -49,7 +49,7 @@ EXTENSIONS = {
     "KHR_xmp",
     "KHR_xmp_json_ld",
 }
-LOST_EXTENSIONS = {"KHR_animation_pointer", "KHR_texture_basisu", "KHR_xmp", "KHR_xmp_json_ld"}  # not in a saved scene
+LOST_EXTENSIONS = {"KHR_animation_pointer", "KHR_xmp", "KHR_xmp_json_ld"}  # not in a saved scene
 KEPT = {"textures", "colours"}  # features that a saved scene has
 
 

@@ -4,8 +4,8 @@ Materials ask for slots (`TextureReader.ref`); what they have asked for is looke
 begins like a picture of a kind that can be decoded. So the faults of a picture that nothing shows cost nothing and are not told, except
 in strict mode. `Scene.images` and `Scene.textures` keep the file's numbers; what is made from other pictures comes after them.
 
-A texture may offer its picture in several kinds: WebP (EXT_texture_webp) is taken where it is there. Basis Universal
-(KHR_texture_basisu) is not decoded: the PNG or JPEG beside it is taken, and where there is none a placeholder, with a warning.
+A texture may offer its picture in several kinds: WebP (EXT_texture_webp) is taken where it is there, then PNG or JPEG, and Basis Universal
+(KHR_texture_basisu) where it is all there is, for it has lost the most and needs a package of its own (`ktx2`).
 Format: Khronos glTF 2.0 specification, section 3.8; KHR_texture_transform.
 """
 
@@ -22,6 +22,7 @@ from renderer.scene.gltf_json import Diagnostics, Document, PartError, TextureIn
 from renderer.scene.gltf_json import Image as ImageJson
 from renderer.scene.gltf_json import Sampler as SamplerJson
 from renderer.scene.gltf_json import Texture as TextureJson
+from renderer.scene.ktx2 import MISSING, can_read, is_ktx2
 from renderer.scene.model_texture import Filter, Image, Recipe, Texture, TextureRef, Wrap
 
 FILTERS: dict[int | None, tuple[Filter, Filter | None]] = {
@@ -35,7 +36,6 @@ FILTERS: dict[int | None, tuple[Filter, Filter | None]] = {
 }
 REPEAT = 10497
 WRAPS: dict[int, Wrap] = {REPEAT: "repeat", 33648: "mirror", 33071: "clamp"}
-KTX2 = b"\xabKTX 20\xbb"
 SOURCES = ("EXT_texture_webp", "KHR_texture_basisu")  # preferred to the texture's own `source`, and taken where that is missing
 
 W = TypeVar("W")
@@ -53,8 +53,9 @@ class _Source(msgspec.Struct):
 
 
 def is_picture(head: bytes) -> bool:
-    """Whether a file that begins so is a PNG, JPEG or WebP picture."""
-    return head[:8] == b"\x89PNG\r\n\x1a\n" or head[:3] == b"\xff\xd8\xff" or (head[:4] == b"RIFF" and head[8:12] == b"WEBP")
+    """Whether a file that begins so is a PNG, JPEG, WebP or KTX2 picture."""
+    webp = head[:4] == b"RIFF" and head[8:12] == b"WEBP"
+    return head[:8] == b"\x89PNG\r\n\x1a\n" or head[:3] == b"\xff\xd8\xff" or webp or is_ktx2(head)
 
 
 class TextureReader:
@@ -194,10 +195,10 @@ class TextureReader:
             except OSError as error:
                 raise PartError(f"{path}.uri", f"'{found.name}' cannot be read: {(error.strerror or str(error)).lower()}") from None
         head = bytes(data[:16])
-        if head[: len(KTX2)] == KTX2:
-            raise PartError(path, "is a KTX2 picture, which is not read; store a PNG or JPEG beside it")
+        if is_ktx2(head) and not can_read():
+            raise PartError(path, MISSING)
         if not is_picture(head):
-            raise PartError(path, "is no PNG, JPEG or WebP picture")
+            raise PartError(path, "is no PNG, JPEG, WebP or KTX2 picture")
         return found
 
     def _extension(self, extensions: dict[str, msgspec.Raw], name: str, kind: type[Any], path: str) -> Any:

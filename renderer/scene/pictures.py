@@ -7,25 +7,28 @@ a message names the old and the new size. A picture whose header claims more tha
 What comes out is what a kernel needs: uint8 or uint16 [height, width, channels], 1 channel for grey, 2 with alpha, 3 or 4 for colour,
 palettes and CMYK turned into colours. Values are as stored, through the sRGB curve or not: the slot decides. A picture that cannot be
 decoded becomes one pixel with a warning: magenta where it is a colour, the straight normal of a normal map, else white. Pillow does the
-decoding, and lets other threads run meanwhile; PNGs of 16 bits have `deep_png`.
+decoding, and lets other threads run meanwhile; PNGs of 16 bits have `deep_png`, Basis Universal has `ktx2`.
 """
 
 from __future__ import annotations
 
 import io
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from renderer.scene.deep_png import CHANNELS as CHANNELS_OF_DEEP
 from renderer.scene.deep_png import deep_pixels, has_clear_colour, is_deep
+from renderer.scene.ktx2 import has_alpha, is_ktx2, ktx2_pixels, size_of_ktx2
 from renderer.scene.model import Image, Scene, SceneError
 from renderer.scene.recipes import CHANNELS as CHANNELS_OF_RECIPES
 from renderer.scene.recipes import Pixels, eight_bits, made
+
+T = TypeVar("T")
 
 MOST_PIXELS = 1 << 28  # of one picture
 FEW_PIXELS = 1 << 26  # that a picture may have however small its file
@@ -152,16 +155,38 @@ def failed(scene: Scene, failures: dict[int, str], warn: Callable[[str], None] |
 
 def size_of(image: Image) -> Size:
     """What an image will take, from its header. Raises `PictureError`."""
-    data = _data(image.source)
+    size = _file_size(_data(image.source))
+    if image.recipe:
+        return replace(size, channels=CHANNELS_OF_RECIPES[image.recipe])
+    return size if image.second is None else replace(size, channels=4, depth=1)
+
+
+def _file_size(data: bytes) -> Size:
+    if is_ktx2(data):
+        size = _checked(*_read(size_of_ktx2, data), 4, 1, len(data))  # before the file is opened
+        return size if _read(has_alpha, data) else replace(size, channels=3)
     with _opened(data) as picture:
-        channels, depth = _channels(picture), 1
-        if picture.format == "PNG" and is_deep(data[:33]):
-            channels, depth = CHANNELS_OF_DEEP[data[25]] + has_clear_colour(data), 2
-        if image.recipe:
-            channels = CHANNELS_OF_RECIPES[image.recipe]
-        elif image.second is not None:
-            channels, depth = 4, 1
-        return Size(picture.width, picture.height, channels, depth)
+        deep = picture.format == "PNG" and is_deep(data[:33])
+        channels = CHANNELS_OF_DEEP[data[25]] + has_clear_colour(data) if deep else _channels(picture)
+        return _checked(picture.width, picture.height, channels, 2 if deep else 1, len(data))
+
+
+def _checked(width: int, height: int, channels: int, depth: int, bytes: int) -> Size:
+    """A size that is no larger than a file of so many bytes can have. Raises `PictureError`."""
+    if not 0 < width * height <= min(MOST_PIXELS, max(FEW_PIXELS, PIXELS_A_BYTE * bytes)):
+        raise PictureError(f"{width} x {height} pixels are too many for {bytes} bytes")
+    return Size(width, height, channels, depth)
+
+
+def _read(what: Callable[..., T], *data: Any) -> T:
+    """What a decoder makes of a file. Raises `PictureError` with its reason."""
+    try:
+        return what(*data)
+    except MemoryError:
+        raise
+    except Exception as error:  # on a damaged file decoders raise whatever they like
+        reason = (str(error) or type(error).__name__).splitlines()[0][:100]
+        raise PictureError(reason if reason.startswith("is ") else f"the picture is damaged ({reason})") from None
 
 
 def decode(image: Image, halvings: int = 0) -> Pixels:
@@ -177,11 +202,11 @@ def placeholder(slot: str) -> NDArray[np.uint8]:
 
 
 def stored(image: Image) -> bytes | None:
-    """The image as the bytes of a PNG, JPEG or WebP file, None where there is none. Raises OSError where its file cannot be read."""
+    """The image as the bytes of a PNG, JPEG or WebP file, None where none is to be had. Raises OSError where its file cannot be read."""
     if image.source is None:
         return None
     data = image.source.read_bytes() if isinstance(image.source, Path) else bytes(image.source)
-    if not image.recipe and image.second is None:
+    if not image.recipe and image.second is None and not is_ktx2(data):
         return data
     from PIL import Image as Pillow
 
@@ -189,7 +214,7 @@ def stored(image: Image) -> bytes | None:
     try:
         pixels = decode(image)
     except PictureError:
-        return data
+        return None if is_ktx2(data) else data
     if pixels.shape[2] > 1 and pixels.dtype == np.uint16:
         pixels = eight_bits(pixels)
     Pillow.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels).save(stream, "PNG")
@@ -213,19 +238,14 @@ def _data(source: bytes | memoryview | Path | None) -> bytes:
 
 
 def _opened(data: bytes) -> Any:
-    """Pillow's picture, its header read and its size found sane. Raises `PictureError`."""
+    """Pillow's picture, its header read. Raises `PictureError`."""
     from PIL import Image as Pillow
 
-    Pillow.MAX_IMAGE_PIXELS = None  # the check below is ours, so that its answer is a message and not a warning
-    size = len(data)
+    Pillow.MAX_IMAGE_PIXELS = None  # the check of the size is ours, so that its answer is a message and not a warning
     try:
         picture = Pillow.open(io.BytesIO(data), formats=KINDS)
     except Exception as error:  # on a damaged file decoders raise whatever they like
         raise PictureError(f"is no PNG, JPEG or WebP picture ({type(error).__name__})") from None
-    width, height = picture.size
-    if not 0 < width * height <= min(MOST_PIXELS, max(FEW_PIXELS, PIXELS_A_BYTE * size)):
-        picture.close()
-        raise PictureError(f"{width} x {height} pixels are too many for {size} bytes")
     return picture
 
 
@@ -242,22 +262,21 @@ def _channels(picture: Any) -> int:
 
 def _pixels(source: bytes | memoryview | Path | None, halvings: int) -> Pixels:
     data = _data(source)
+    size = _file_size(data)
+    if is_ktx2(data):
+        return _read(ktx2_pixels, data, halvings)
+    return _read(deep_pixels, data) if size.depth > 1 else _read(_shallow_pixels, data, size, halvings)
+
+
+def _shallow_pixels(data: bytes, size: Size, halvings: int) -> Pixels:
+    """uint8 of a picture that Pillow reads."""
     with _opened(data) as picture:
-        channels = _channels(picture)
-        try:
-            if picture.format == "PNG" and is_deep(data[:33]):
-                return deep_pixels(data)
-            if halvings and picture.format == "JPEG":
-                small = Size(picture.width, picture.height, 1, 1).halved(halvings)
-                picture.draft(picture.mode, (small.width, small.height))  # the decoder halves for nothing
-            wanted = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}[channels]
-            pixels = np.asarray(picture if picture.mode == wanted else picture.convert(wanted), np.uint8)
-            return pixels.reshape(*pixels.shape[:2], channels)
-        except MemoryError:
-            raise
-        except Exception as error:  # on a damaged file decoders raise whatever they like
-            reason = (str(error) or type(error).__name__).splitlines()[0][:100]
-            raise PictureError(f"the picture is damaged ({reason})") from None
+        if halvings and picture.format == "JPEG":
+            small = size.halved(halvings)
+            picture.draft(picture.mode, (small.width, small.height))  # the decoder halves for nothing
+        wanted = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}[size.channels]
+        pixels = np.asarray(picture if picture.mode == wanted else picture.convert(wanted), np.uint8)
+        return pixels.reshape(*pixels.shape[:2], size.channels)
 
 
 def halvings_within(sizes: dict[int, Size], budget: int, cost: Cost) -> dict[int, int]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 EXTENSIONS = {
     "KHR_animation_pointer",
-    "KHR_texture_basisu",
 }
 
 FEATURES = {
