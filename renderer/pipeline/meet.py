@@ -17,6 +17,7 @@ from renderer.pipeline.aim import OFFSET, reach_of
 from renderer.scene.upload import SceneData
 from renderer.shading.bsdf import Surface
 from renderer.shading.corner_rows import Between, between
+from renderer.shading.light_tree import LightTree
 from renderer.shading.material_rows import Row
 from renderer.shading.slots import Pictures
 from renderer.shading.texture import RayCone
@@ -26,9 +27,11 @@ _LEAST = 1e-3  # cosine of a shading normal to wo
 
 
 class Veil(NamedTuple):
-    """A place on a surface. point; normal: of the triangle, on the ray's side; front: whether that is the front; error: how far off the
-    surface rays begin; base: the material's colour; opacity: the chance that light does not pass, None in a scene where none does."""
+    """A place on a surface. triangle: its number; point; normal: of the triangle, on the ray's side; front: whether that is the front;
+    error: how far off the surface rays begin; base: the material's colour; opacity: the chance that light does not pass, None in a scene
+    where none does."""
 
+    triangle: Tensor
     point: Vec3
     normal: Vec3
     front: Tensor
@@ -47,9 +50,10 @@ class Veil(NamedTuple):
 
 
 class Met(NamedTuple):
-    """What a ray met: the surface and its shading frame, how far off it rays begin, the density by area of connecting to its light, the
-    row of its material."""
+    """What a ray met: the triangle's number, the surface and its shading frame, how far off it rays begin, the density by area of
+    connecting to its light if that is chosen by power, the row of its material."""
 
+    triangle: Tensor
     surface: Surface
     basis: Basis
     error: Tensor
@@ -79,7 +83,7 @@ def veil(scene: SceneData, ray: Ray, t: Tensor, slot: Tensor, cone: RayCone | No
         colour, transparent = place.colour()
         base, alpha = base * colour, None if alpha is None else alpha * transparent
     opacity = None if alpha is None else row.opacity(alpha)
-    return Veil(point, select(front, n, -n), front, reach * OFFSET, base, opacity, row, place, pictures)
+    return Veil(triangle, point, select(front, n, -n), front, reach * OFFSET, base, opacity, row, place, pictures)
 
 
 def pictures_at(scene: SceneData, row: Row, place: Between | None, cone: RayCone | None, cosine: Any) -> Pictures | None:
@@ -112,7 +116,12 @@ def meet(scene: SceneData, ray: Ray, at: Veil) -> Met:
     surface = Surface(
         at.point, at.normal, at.front, basis.to_local(wo), at.base, select(emits, emission, 0.0), material, scene.look.layers
     )
-    return Met(surface, basis, at.error, where(emits, values[7], 0.0), row)
+    return Met(at.triangle, surface, basis, at.error, where(emits, values[7], 0.0), row)
+
+
+def light_of(tree: LightTree, met: Met) -> Tensor:
+    """The number among many lights of what was met, which must shine."""
+    return tree.light[met.triangle]
 
 
 def shading_frame(place: Between, pictures: Pictures | None, normal: Vec3, wo: Vec3) -> tuple[Basis, Vec3 | None]:

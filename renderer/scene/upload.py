@@ -29,6 +29,7 @@ from renderer.bvh.traverse import DeviceBVH, Form, LoneBVH, Tree
 from renderer.bvh.wide import WideBVH
 from renderer.sampling.alias import alias_table
 from renderer.scene.light_tables import lights_beyond
+from renderer.scene.light_tree import light_tree
 from renderer.scene.model import Scene, SceneError, Texture, TriangleSoup
 from renderer.shading.corner_rows import NO_CORNERS, Corners, corner_rows, corners_of
 from renderer.shading.environment import EnvironmentMap
@@ -165,7 +166,7 @@ def structure(data: SceneData) -> tuple[Any, ...]:
     places = [tree.places] if isinstance(tree, DeviceBVH) else []
     tables = (*places, data.triangle, data.material, *([lights.rows] if lights is not None else []))
     rows = tuple(table.shape[0] if isinstance(table.shape[0], int) else None for table in tables)  # None: a named size
-    few = lights.few if lights is not None else None
+    few = lights.few if lights is not None else None  # and else there is a tree of them
     shape = [getattr(tree, f.name) for f in fields(tree) if "static" in f.metadata]
     there = (data.sky is not None, data.environment is not None, data.punctual is not None, data.shares is not None)
     return (tree.form, *shape, few, *there, rows, data.look, data.corners, data.textures.features if data.textures is not None else None)
@@ -255,15 +256,19 @@ def _lit(
         rows[:, 12] = density[material]
         rows[:, 13] = [1.0 if scene.materials[m].double_sided else 0.0 for m in material]
         rows[:, 14], rows[:, 15] = _longest(e1, e2), bits(which.astype(np.int32))
-        table = alias_table(power)
         lamps = old.lights.rows if old is not None and old.lights is not None else None
-        alias = None
-        if form == "lone":
-            rows = np.pad(rows, ((0, 0), (0, ALIAS_ROW)))
-            rows[:, LIGHT_ROW], rows[:, LIGHT_ROW + 1] = table.probability, bits(table.alias)
+        alias = tree = None
+        few = len(which) <= FEW
+        if few:
+            table = alias_table(power)
+            if form == "lone":
+                rows = np.pad(rows, ((0, 0), (0, ALIAS_ROW)))
+                rows[:, LIGHT_ROW], rows[:, LIGHT_ROW + 1] = table.probability, bits(table.alias)
+            else:
+                alias = AliasColumns(*(tables.made("lights", a, lamps) for a in (table.probability, table.alias)))
         else:
-            alias = AliasColumns(*(tables.made("lights", a, lamps) for a in (table.probability, table.alias)))
-        lights = Lights(alias, tables.made("lights", rows, lamps), count=len(which), few=len(which) <= FEW)
+            tree = light_tree(soup, which, power, rows[:, 13] > 0, tables.named)
+        lights = Lights(alias, tables.made("lights", rows, lamps), count=len(which), few=few, tree=tree)
     rows_before = old.material if old is not None and old.look == look else None
     number = pictures.tables.number if pictures is not None else lambda ref, slot: -1
     made = {
