@@ -9,6 +9,7 @@
 #include "camera.glsl"
 #include "bvh.glsl"
 #include "material.glsl"
+#include "light_tree.glsl"
 #include "light.glsl"
 #include "path.glsl"
 #include "tonemap.glsl"

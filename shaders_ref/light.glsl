@@ -1,7 +1,8 @@
 // Light from emissive triangles: choosing a point on them, finding the nearest one on a ray, and weighing the two ways to meet them.
 //
-// A triangle is chosen by its power (area times luminance) from an alias table, a point on it uniformly by area. The density of a point
-// by area is therefore luminance / total power, whatever the triangle: a hit on an emitter needs but its material to know it.
+// Few triangles are chosen by their power (area times luminance) from an alias table, a point on one uniformly by area. The density of a
+// point by area is therefore luminance / total power, whatever the triangle: a hit on an emitter needs but its material to know it. Many
+// are chosen from a tree (light_tree.glsl): the same density, times a factor that is the light's own.
 //
 // lights: four texels each, 16 floats: first vertex, two edges, radiance, density by area, two-sided (0 or 1), longest edge, nothing.
 
@@ -39,14 +40,20 @@ LightPoint pointOf(LightTriangle light, vec3 point)
 // How far off a light's point rays must end.
 float errorAt(LightPoint light) { return OFFSET * max(largest(light.point), light.size); }
 
-// A point on some light. There must be one.
-LightPoint sampleLight(inout Rng rng)
+// A point on some light, for a surface. There must be one.
+LightPoint sampleLight(vec3 point, vec3 normal, inout Rng rng)
 {
     float u = next(rng), v = next(rng), w = next(rng);
+#if FEW_LIGHTS
     float scaled = u * float(frame.lightCount);
     int column = min(int(scaled), frame.lightCount - 1);
     vec2 entry = texelFetch(aliases, column).xy;
     LightTriangle light = lightAt(scaled - float(column) < entry.x ? column : floatBitsToInt(entry.y));
+#else
+    float favour;
+    LightTriangle light = lightAt(chooseLight(point, normal, u, next(rng), favour));
+    light.density *= favour;
+#endif
     vec2 b = sampleTriangle(v, w);
     return pointOf(light, light.vertex + light.edge1 * b.x + light.edge2 * b.y);
 }

@@ -23,7 +23,7 @@ struct Rays
 // The light that a point on a light sends to a surface and on along the path, if nothing stands between.
 vec3 connect(Surface surface, inout Rng rng, inout Rays rays)
 {
-    LightPoint light = sampleLight(rng);
+    LightPoint light = sampleLight(surface.point, surface.normal, rng);
     float facing = dot(light.normal, light.point - surface.point);
     float side = facing < 0.0 ? errorAt(light) : -errorAt(light);
     vec3 towards = light.point + light.normal * side - surface.origin;
@@ -73,6 +73,9 @@ vec3 trace(Ray ray, inout Rng rng, inout Rays rays)
 {
     vec3 throughput = vec3(1.0), radiance = vec3(0.0);
     float density = 0.0;  // of the last scattering, 1/sr
+#if LIGHTS && !FEW_LIGHTS
+    vec3 scattered, about;  // where that was, and the normal there
+#endif
     ray = approach(ray);
 
     int segment = 1, segments = LAST_FOR_LIGHT ? frame.maxDepth - 1 : frame.maxDepth;
@@ -92,6 +95,11 @@ vec3 trace(Ray ray, inout Rng rng, inout Rays rays)
 
             // Light of its own, weighed against finding it by light sampling, which the camera does not do.
             float cosine = abs(dot(surface.normal, ray.direction));
+#if LIGHTS && !FEW_LIGHTS
+            if (segment > 1 && surface.density > 0.0) surface.density *= favourOf(hit.triangle, scattered, about);
+            scattered = surface.point;
+            about = surface.normal;
+#endif
             float weight = segment > 1 ? weightOfScattering(surface.density, hit.t * hit.t, cosine, density) : 1.0;
             radiance += throughput * surface.emission * weight;
             if (segment == frame.maxDepth) return radiance;

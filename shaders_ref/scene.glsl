@@ -31,6 +31,7 @@ layout(std140, binding = 0) uniform Frame
     int maxDepth;      // segments of a path, counted from the camera; 2 is direct light
     int lightCount;    // emissive triangles
     int toneMapper;    // see tonemap.glsl
+    int lightRoot;     // 0: the root's pair in the tree of lights
 } frame;
 
 layout(binding = 0) uniform samplerBuffer nodes;      // of the tree, see bvh.glsl
@@ -39,6 +40,9 @@ layout(binding = 2) uniform samplerBuffer triangles;  // unit normal, material (
 layout(binding = 3) uniform samplerBuffer materials;  // albedo, two-sided (0 or 1); emission, density of light sampling by area
 layout(binding = 4) uniform samplerBuffer lights;     // see light.glsl
 layout(binding = 5) uniform samplerBuffer aliases;    // share of a column that is its own, the other light of the column (bits)
+layout(binding = 6) uniform samplerBuffer lightNodes;   // of the tree of many lights, see light_tree.glsl
+layout(binding = 7) uniform samplerBuffer lightLinks;   // between them
+layout(binding = 8) uniform samplerBuffer lightPlaces;  // of triangles in it
 
 const float FAR = 3.0e38;
 

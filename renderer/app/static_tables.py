@@ -21,10 +21,10 @@ Rows = NDArray[np.float32]
 _BLOCK = np.dtype(
     {
         "names": ["place", "extent", "size", "low", "aperture", "high", "focus", "sky", "exposure", "samples", "spp", "seed",
-                  "orthographic", "max_depth", "light_count", "tonemapper"],
+                  "orthographic", "max_depth", "light_count", "tonemapper", "light_root"],
         "formats": ["(4,4)f4", "(2,)f4", "(2,)i4", "(3,)f4", "f4", "(3,)f4", "f4", "(3,)f4", "f4", "u4", "u4", "u4", "u4",
-                    "i4", "i4", "i4"],
-        "offsets": [0, 64, 72, 80, 92, 96, 108, 112, 124, 128, 132, 136, 140, 144, 148, 152],
+                    "i4", "i4", "i4", "i4"],
+        "offsets": [0, 64, 72, 80, 92, 96, 108, 112, 124, 128, 132, 136, 140, 144, 148, 152, 156],
         "itemsize": 160,
     }
 )  # fmt: skip
@@ -39,6 +39,9 @@ class Tables(NamedTuple):
     materials: Rows
     lights: Rows
     aliases: Rows
+    light_nodes: Rows
+    light_links: Rows
+    light_places: Rows
 
 
 def tables_of(scene: SceneData) -> Tables:
@@ -47,8 +50,15 @@ def tables_of(scene: SceneData) -> Tables:
     assert isinstance(tree, LoneBVH), "tables for vectors of lanes have no rows"
     lights = scene.lights.rows.numpy() if scene.lights is not None else np.zeros((1, LIGHT_ROW + ALIAS_ROW), np.float32)
     nodes, pairs, triangles, materials = (t.numpy().reshape(-1, 4) for t in (tree.nodes, tree.pairs, scene.triangle, scene.material))
+    none = np.zeros((1, 4), np.float32)
+    if scene.lights is not None and scene.lights.tree is not None:
+        chosen = scene.lights.tree
+        place = chosen.place.numpy()[chosen.light.numpy()]
+        places = np.pad(place, (0, -len(place) % 4)).view(np.float32).reshape(-1, 4)
+        many = (chosen.nodes.numpy().reshape(-1, 4), chosen.links.numpy().reshape(-1, 4), places)
+        return Tables(nodes, pairs, triangles, materials, lights.reshape(-1, 4), none, *many)
     rows, aliases = (np.ascontiguousarray(part).reshape(-1, 4) for part in np.hsplit(lights, [LIGHT_ROW]))
-    return Tables(nodes, pairs, triangles, materials, rows, aliases)
+    return Tables(nodes, pairs, triangles, materials, rows, aliases, none, none, none)
 
 
 def defines_of(scene: SceneData) -> dict[str, int]:

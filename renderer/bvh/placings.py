@@ -6,8 +6,8 @@ for the stretch that the ray is moved forward: it begins where it enters the par
 enough precision, however small the part is in the scene.
 
 A row: the affine map from the world to the part, row by row (12 floats); half the sides of the part's box (3) and its root (bits); the
-most that the placing stretches, its mean stretch, negative where it mirrors, the material (bits, -1: what the triangle says), and the
-number of its first light (bits). Five times four floats, as devices like them.
+most that the placing stretches, its mean stretch, negative where it mirrors, the material (bits, -1: what the triangle says), and nothing,
+so that it is five times four floats, as devices like them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,6 @@ class Place(NamedTuple):
     most: Tensor
     mean: Tensor
     own_material: Tensor
-    first_light: Tensor
 
     def point(self, world: Vec3) -> Vec3:
         """A point of the world, in the part."""
@@ -98,5 +97,5 @@ class Placings:
     def place(self, number: Tensor) -> Place:
         """A placing."""
         row = [self.rows[number, k] for k in range(PLACING_ROW)]
-        rest = row[16], row[17], row[18].bitcast("int32"), row[19].bitcast("int32")
+        rest = row[16], row[17], row[18].bitcast("int32")
         return Place(Vec3(*row[0:3]), Vec3(*row[4:7]), Vec3(*row[8:11]), Vec3(row[3], row[7], row[11]), *rest)

@@ -15,6 +15,7 @@ from renderer.sampling.rng import Rng
 from renderer.scene.upload import SceneData
 from renderer.shading.corner_rows import between
 from renderer.shading.light import Lights, LightSample, Towards
+from renderer.shading.light_tree import Receiver
 from renderer.shading.material_rows import Row
 from renderer.shading.slots import Pictures
 from renderer.vec import Vec3, dot, greater
@@ -40,18 +41,18 @@ def connects(scene: SceneData) -> bool:
     return scene.lights is not None or scene.environment is not None or scene.punctual is not None
 
 
-def aim(scene: SceneData, point: Vec3, origin: Origin, rng: Rng) -> tuple[Towards, Rng]:
-    """A light and the way to it from a point of a surface; `origin`: where a ray begins there that leaves in a direction (of any length).
-    The scene must have something to connect to."""
+def aim(scene: SceneData, at: Receiver, both: bool, origin: Origin, rng: Rng) -> tuple[Towards, Rng]:
+    """A light and the way to it from a point of a surface; both: light may reach it from behind; `origin`: where a ray begins there that
+    leaves in a direction (of any length). The scene must have something to connect to."""
     kinds: list[tuple[Any, Callable[[Rng], tuple[Towards, Rng]]]] = []  # each with its bound of the number that chooses
     lights, environment, punctual = scene.lights, scene.environment, scene.punctual
     bound = (lambda k: scene.shares[k]) if scene.shares is not None else (lambda k: None)
     if lights is not None:
-        kinds.append((bound(0), lambda rng: _lamp(scene, lights, point, origin, rng)))
+        kinds.append((bound(0), lambda rng: _lamp(scene, lights, at, both, origin, rng)))
     if environment is not None:
         kinds.append((bound(1), environment.sample))
     if punctual is not None:
-        kinds.append((None, lambda rng: punctual.sample(point, rng)))
+        kinds.append((None, lambda rng: punctual.sample(at.point, rng)))
     if len(kinds) == 1:
         return kinds[0][1](rng)
     number, rng = rng.next()
@@ -73,11 +74,11 @@ def _either(this: Tensor, kind: Any, other: Any) -> Callable[[Rng], tuple[Toward
     return lambda rng: cond(this, kind, other, rng)
 
 
-def _lamp(scene: SceneData, lights: Lights, point: Vec3, origin: Origin, rng: Rng) -> tuple[Towards, Rng]:
+def _lamp(scene: SceneData, lights: Lights, at: Receiver, both: bool, origin: Origin, rng: Rng) -> tuple[Towards, Rng]:
     """The way to a point of an emissive triangle, up to a little in front of it."""
-    light, rng = lights.sample(rng)
+    light, rng = lights.sample(at, both, rng)
     reach = greater(reach_of(light.point), light.size)
-    away = light.point - point
+    away = light.point - at.point
     facing = dot(light.normal, away)
     lit = (facing < 0) | light.two_sided
     off = offset_of(scene)

@@ -21,6 +21,9 @@ it stays as dark as it is: what is inside sees the walls, and is lit by what it 
 Where the materials of the scene ask for it, a path also knows the medium that it is in, by which light fades on the way (`medium`), and
 the channel that dispersion has left of it (`channel`); a scene without has no such state.
 
+Where lights are many, connecting chooses among them by the place that they are wanted for. To weigh light that scattering has found a
+path then keeps where it scattered last (`receiver`); other scenes have no such state.
+
 A sky of one colour is found by scattering alone, with the weight 1: it is no light that is connected to, so nothing is counted twice
 beside lamps. A picture of the surroundings is one, and weighed as lamps are; punctual lights no scattering finds.
 """
@@ -32,12 +35,13 @@ from typing import Any, NamedTuple
 from engine import Tensor, cond, where, while_loop
 from renderer.bvh.traverse import NOTHING
 from renderer.pipeline.aim import aim, connects, offset_of, reach_of
-from renderer.pipeline.meet import Met, Veil, meet, veil
+from renderer.pipeline.meet import Met, Veil, light_of, meet, veil
 from renderer.sampling.rng import Rng
 from renderer.scene.upload import SceneData
 from renderer.shading.bsdf import BSDF, MakeBSDF, evaluated, lets_through
 from renderer.shading.gltf_bsdf import GltfBsdf
 from renderer.shading.light import FAR, weight_of_connecting, weight_of_scattering
+from renderer.shading.light_tree import Receiver
 from renderer.shading.texture import RayCone
 from renderer.shading.transmission import WHITE, disperse, transmittance
 from renderer.vec import Ray, Vec3, dot, greater, lesser, select
@@ -49,7 +53,8 @@ _WIDENING = 0.1
 class PathState(NamedTuple):
     """A path on its way: the next ray, what it carries, what it has gathered; `density` is that of the last scattering. `medium`: the
     extinction of what it is in, 1/m, 0 outside; `channel`: the one that dispersion has left; `travelled`: metres since that scattering, to
-    where it passed a surface last; `cone`: its width, for textures. They are None where materials have no such."""
+    where it passed a surface last; `cone`: its width, for textures. They are None where materials have no such. `receiver`: where that
+    scattering was, None where lights are few."""
 
     ray: Ray
     throughput: Vec3
@@ -64,6 +69,7 @@ class PathState(NamedTuple):
     channel: Any = None
     travelled: Any = None
     cone: RayCone | None = None
+    receiver: Receiver | None = None
 
 
 class PathResult(NamedTuple):
@@ -90,6 +96,9 @@ def path_trace(
     if scene.look.alpha:
         start = start._replace(travelled=zero)
     start = start._replace(medium=nothing if layers.volume else None, channel=Tensor(WHITE) if layers.dispersion else None)
+
+    if scene.lights is not None and scene.lights.tree is not None:
+        start = start._replace(receiver=Receiver(nothing, nothing))
 
     short_cut = (scene.lights is None or scene.lights.few) and scene.look.lamps_are_plain
 
@@ -123,7 +132,7 @@ def path_trace(
         def shade(path: PathState, at: Veil, distance: Tensor) -> PathState:
             met, path = split(meet(scene, path.ray, at), path)
             bsdf = make_bsdf(met.surface)
-            path = path._replace(radiance=path.radiance + emitted(path, met, distance, bsdf))
+            path = path._replace(radiance=path.radiance + emitted(scene, path, met, distance, bsdf))
             if short_cut:
                 return scatter(scene, path, met, bsdf)
             go_on = path.segment < max_depth
@@ -212,12 +221,27 @@ def split(met: Met, path: PathState) -> tuple[Met, PathState]:
     return met._replace(surface=met.surface._replace(material=material), channel=drawn.channel), path._replace(rng=rng)
 
 
-def emitted(path: PathState, met: Met, t: Tensor, bsdf: BSDF) -> Vec3:
+def emitted(scene: SceneData, path: PathState, met: Met, t: Tensor, bsdf: BSDF) -> Vec3:
     """What a hit adds by its own light: weighed against finding it by light sampling, except from the camera."""
     cosine = dot(met.surface.normal, path.ray.direction).abs()
-    weight = where(path.segment == 1, 1.0, weight_of_scattering(met.light_density, t * t, cosine, path.density))
+    density = connecting_density(scene, path, met, bsdf)
+    weight = where(path.segment == 1, 1.0, weight_of_scattering(density, t * t, cosine, path.density))
     light = path.throughput * met.surface.emission
     return light * (weight * bsdf.emission_left() if isinstance(bsdf, GltfBsdf) else weight)
+
+
+def connecting_density(scene: SceneData, path: PathState, met: Met, bsdf: BSDF) -> Tensor:
+    """The density by area with which connecting from where the path scattered last would have found this point, on its lit side."""
+    if scene.lights is None or scene.lights.tree is None:
+        return met.light_density
+    tree, receiver = scene.lights.tree, path.receiver
+    assert receiver is not None
+
+    def favoured() -> Tensor:
+        return met.light_density * tree.favour(light_of(tree, met), receiver, lets_through(bsdf))
+
+    result: Tensor = cond((met.light_density > 0) & (path.segment > 1), favoured, lambda: met.light_density)
+    return result
 
 
 def scatter(scene: SceneData, path: PathState, met: Met, bsdf: BSDF) -> PathState:
@@ -253,6 +277,8 @@ def scatter(scene: SceneData, path: PathState, met: Met, bsdf: BSDF) -> PathStat
 
     late = path.segment >= ROULETTE_DEPTH - 1
     throughput, rng, survived = cond(late, roulette, goes_on, throughput, rng)
+    if path.receiver is not None:
+        path = path._replace(receiver=receiver_of(met))
     alive = path.alive & survived & (throughput.max_component() > 0)
     return path._replace(
         ray=Ray(origin, direction),
@@ -262,6 +288,11 @@ def scatter(scene: SceneData, path: PathState, met: Met, bsdf: BSDF) -> PathStat
         alive=alive,
         segment=path.segment + 1,
     )
+
+
+def receiver_of(met: Met) -> Receiver:
+    """Where a surface wants light."""
+    return Receiver(met.surface.point, met.basis.n)
 
 
 def _spread(density: Tensor) -> Tensor:
@@ -284,7 +315,7 @@ def connect(scene: SceneData, path: PathState, met: Met, bsdf: BSDF, origin: Vec
         behind = dot(met.surface.normal, way) < 0
         return select(behind, met.surface.point - met.surface.normal * met.error, origin)
 
-    light, rng = aim(scene, met.surface.point, leaving, path.rng)
+    light, rng = aim(scene, receiver_of(met), lets_through(bsdf), leaving, path.rng)
     path = path._replace(rng=rng)
     wi = met.basis.to_local(light.direction)
 

@@ -19,6 +19,7 @@ from renderer.pipeline.aim import offset_of, reach_of
 from renderer.scene.upload import SceneData
 from renderer.shading.bsdf import Surface
 from renderer.shading.corner_rows import Between, between
+from renderer.shading.light_tree import LightTree
 from renderer.shading.material_rows import Row
 from renderer.shading.slots import Pictures
 from renderer.shading.texture import RayCone
@@ -28,9 +29,12 @@ _LEAST = 1e-3  # cosine of a shading normal to wo
 
 
 class Veil(NamedTuple):
-    """A place on a surface. point; normal: of the triangle, on the ray's side; front: whether that is the front; error: how far off the
-    surface rays begin; base: the material's colour; opacity: the chance that light does not pass, None in a scene where none does."""
+    """A place on a surface. triangle: its number; placing: that of its part (None: there are none); point; normal: of the triangle, on the ray's side; front: whether that is the front;
+    error: how far off the surface rays begin; base: the material's colour; opacity: the chance that light does not pass, None in a scene
+    where none does."""
 
+    triangle: Tensor
+    placing: Tensor | None
     point: Vec3
     normal: Vec3
     front: Tensor
@@ -49,9 +53,11 @@ class Veil(NamedTuple):
 
 
 class Met(NamedTuple):
-    """What a ray met: the surface and its shading frame, how far off it rays begin, the density by area of connecting to its light, the
-    row of its material."""
+    """What a ray met: the numbers of triangle and placing, the surface and its shading frame, how far off it rays begin, the density by area of
+    connecting to its light if that is chosen by power, the row of its material."""
 
+    triangle: Tensor
+    placing: Tensor | None
     surface: Surface
     basis: Basis
     error: Tensor
@@ -84,7 +90,7 @@ def veil(scene: SceneData, ray: Ray, hit: Hit, cone: RayCone | None = None) -> V
         colour, transparent = place.colour()
         base, alpha = base * colour, None if alpha is None else alpha * transparent
     opacity = None if alpha is None else row.opacity(alpha)
-    return Veil(point, select(front, n, -n), front, reach * offset_of(scene), base, opacity, row, place, pictures)
+    return Veil(triangle, hit.placing, point, select(front, n, -n), front, reach * offset_of(scene), base, opacity, row, place, pictures)
 
 
 def placing_of(scene: SceneData, hit: Hit) -> Place | None:
@@ -128,7 +134,12 @@ def meet(scene: SceneData, ray: Ray, at: Veil) -> Met:
     density = values[7]
     if at.place is not None and scene.corners.glow:
         density = density * at.place.glow()
-    return Met(surface, basis, at.error, where(emits, density, 0.0), row)
+    return Met(at.triangle, at.placing, surface, basis, at.error, where(emits, density, 0.0), row)
+
+
+def light_of(tree: LightTree, met: Met) -> Tensor:
+    """The number among many lights of what was met, which must shine."""
+    return tree.light[met.triangle] if tree.first is None else tree.light[met.triangle] + tree.first[met.placing]
 
 
 def shading_frame(place: Between, pictures: Pictures | None, normal: Vec3, wo: Vec3) -> tuple[Basis, Vec3 | None]:

@@ -69,12 +69,14 @@ def kinds_of(scene: Scene) -> tuple[Kind, ...]:
 
 class Lamps(NamedTuple):
     """Triangles that shine, n of them: float32[n, 3, 3], their corners in the world, counter-clockwise from the front; int32[n] each, their
-    materials, their numbers in the soup, their placings' (0 where there are none)."""
+    materials, their numbers in the soup, their placings' (0 where there are none), and the how manieth they are of their placing, whose
+    lamps stand together in the order of these ranks."""
 
     corners: Float32s
     material: NDArray[np.int32]
     triangle: NDArray[np.int32]
     placing: NDArray[np.int32]
+    rank: NDArray[np.int32]
 
 
 @dataclass(frozen=True)
@@ -99,8 +101,9 @@ class Parts:
         glows = np.ones(len(soup), bool) if glow is None else glow > 0
         if placings is None:
             which = np.flatnonzero(shines[soup.material] & glows)
-            return Lamps(soup.positions[which], soup.material[which], which.astype(np.int32), np.zeros(len(which), np.int32))
-        found = [Lamps(soup.positions[:0], *(np.zeros(0, np.int32),) * 3)]
+            none, ranks = np.zeros(len(which), np.int32), np.arange(len(which), dtype=np.int32)
+            return Lamps(soup.positions[which], soup.material[which], which.astype(np.int32), none, ranks)
+        found = [Lamps(soup.positions[:0], *(np.zeros(0, np.int32),) * 4)]
         for part in np.unique(placings.part):
             first, last = self.first[part : part + 2]
             numbers = np.flatnonzero(placings.part == part)
@@ -121,7 +124,8 @@ class Parts:
         material = np.where(own[:, None] < 0, self.soup.material[which], own[:, None]).astype(np.int32)
         triangle = np.broadcast_to(which.astype(np.int32), material.shape)
         placing = np.broadcast_to(numbers.astype(np.int32)[:, None], material.shape)
-        return Lamps(corners.reshape(-1, 3, 3), material.reshape(-1), triangle.reshape(-1), placing.reshape(-1))
+        rank = np.broadcast_to(np.arange(len(which), dtype=np.int32), material.shape)
+        return Lamps(corners.reshape(-1, 3, 3), *(a.reshape(-1) for a in (material, triangle, placing, rank)))
 
     def boxes(self) -> Float64s:
         """float64[n, 2, 3]: the box of each placing in the world, (low, high), around its turned box."""

@@ -25,6 +25,7 @@ from renderer.bvh.rows import bits
 from renderer.bvh.traverse import DeviceBVH, Form, Tree
 from renderer.sampling.alias import alias_table
 from renderer.scene.light_tables import lights_beyond
+from renderer.scene.light_tree import light_tree
 from renderer.scene.model import Material, Scene, SceneError, Texture, TriangleSoup
 from renderer.scene.parts import Kind, Parts, kinds_of, moved, parts_of
 from renderer.scene.room import BUDGET
@@ -197,7 +198,7 @@ def structure(data: SceneData) -> tuple[Any, ...]:
     places = [tree.places] if isinstance(tree, DeviceBVH) else []
     tables = (*places, data.triangle, data.material, *([lights.rows] if lights is not None else []))
     rows = tuple(table.shape[0] if isinstance(table.shape[0], int) else None for table in tables)  # None: a named size
-    few = lights.few if lights is not None else None
+    few = lights.few if lights is not None else None  # and else there is a tree of them
     levels = (tree, tree.top) if tree.top is not None else (tree,)
     shape = [getattr(level, f.name) for level in levels for f in fields(level) if "static" in f.metadata]
     there = (data.sky is not None, data.environment is not None, data.punctual is not None, data.shares is not None)
@@ -264,15 +265,19 @@ def _lit(
         two_sided = np.array([material.double_sided for material in scene.materials], bool)[lamps.material]
         rows[:, 13] = np.where(two_sided, lamps.placing + 1, -lamps.placing)
         rows[:, 14], rows[:, 15] = _longest(e1, e2), bits(lamps.triangle)
-        table = alias_table(power)
         before = old.lights.rows if old is not None and old.lights is not None else None
-        alias = None
-        if form == "lone":
-            rows = np.pad(rows, ((0, 0), (0, ALIAS_ROW)))
-            rows[:, LIGHT_ROW], rows[:, LIGHT_ROW + 1] = table.probability, bits(table.alias)
+        alias = tree = None
+        few = len(rows) <= FEW
+        if few:
+            table = alias_table(power)
+            if form == "lone":
+                rows = np.pad(rows, ((0, 0), (0, ALIAS_ROW)))
+                rows[:, LIGHT_ROW], rows[:, LIGHT_ROW + 1] = table.probability, bits(table.alias)
+            else:
+                alias = AliasColumns(*(tables.made("lights", a, before) for a in (table.probability, table.alias)))
         else:
-            alias = AliasColumns(*(tables.made("lights", a, before) for a in (table.probability, table.alias)))
-        lights = Lights(alias, tables.made("lights", rows, before), count=len(rows), few=len(rows) <= FEW)
+            tree = light_tree(parts, lamps, power, two_sided, tables.named)
+        lights = Lights(alias, tables.made("lights", rows, before), count=len(rows), few=few, tree=tree)
     rows_before = old.material if old is not None and old.look == look else None
     number = pictures.tables.number if pictures is not None else lambda ref, slot, covers: -1
     made = {

@@ -1,7 +1,8 @@
 """Light from emissive triangles: choosing a point on them, and the density with which it is chosen.
 
-A triangle is chosen by its power (area times luminance) from an alias table, a point on it uniformly by area. The density of a point
-by area is therefore luminance / total power, whatever the triangle: a hit on an emitter needs nothing but its material to know it.
+Few triangles are chosen by their power (area times luminance) from an alias table, a point on one uniformly by area. The density of a
+point by area is therefore luminance / total power, whatever the triangle: a hit on an emitter needs nothing but its material to know it.
+Many are chosen from a tree, by where the light is wanted (`light_tree`): the same density, times a factor that is the light's own there.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 from engine import Tensor, for_loop, where
 from renderer.sampling.rng import Rng
 from renderer.sampling.warp import triangle
+from renderer.shading.light_tree import LightTree, Receiver
 from renderer.vec import Ray, Vec3, cross, dot
 
 FAR = 3.0e38  # metres, to what has no place
@@ -70,30 +72,42 @@ class AliasColumns(NamedTuple):
 
 @dataclass(frozen=True)
 class Lights:
-    """The emissive triangles of a scene. `alias`: the alias table, None where rows have it; `rows`: float32[n, LIGHT_ROW or
-    LIGHT_ROW + ALIAS_ROW]. `count`: how many there are (the tables may be longer); `few`: not more than FEW, which shapes the code."""
+    """The emissive triangles of a scene. `alias`: the alias table, None where rows have it or there is none; `rows`: float32[n, LIGHT_ROW
+    or LIGHT_ROW + ALIAS_ROW]. `count`: how many there are (the tables may be longer); `few`: not more than FEW, which shapes the code.
+    `tree`: where there are more, what they are chosen by in place of an alias table."""
 
     alias: AliasColumns | None
     rows: Tensor
     count: Any  # int
     few: bool = field(metadata={"static": True})
+    tree: LightTree | None = None
 
-    def sample(self, rng: Rng) -> tuple[LightSample, Rng]:
-        """A point on some light (at least one must exist)."""
+    def sample(self, at: Receiver, both: bool, rng: Rng) -> tuple[LightSample, Rng]:
+        """A point on some light (at least one must exist) for a receiver; both: light may reach it from behind."""
         u, rng = rng.next()
         v, rng = rng.next()
         w, rng = rng.next()
-        scaled = u * self.count
-        column = scaled.cast("int32").minimum(self.count - 1)
-        share, other = self._column(column)
-        light = where(scaled - column.cast("float32") < share, column, other)
+        favour = None
+        if self.tree is not None:
+            more, rng = rng.next()
+            light, favour = self.tree.choose(at, both, u, more)
+        else:
+            light = self._by_power(u)
         row = [self.rows[light, k] for k in range(16)]
+        density = row[12] if favour is None else row[12] * favour
         e1, e2 = Vec3(*row[3:6]), Vec3(*row[6:9])
         b1, b2 = triangle(v, w)
         n = cross(e1, e2)
         n = n * (1.0 / dot(n, n).sqrt())
         point = Vec3(*row[0:3]) + e1 * b1 + e2 * b2
-        return LightSample(point, n, Vec3(*row[9:12]), row[12], row[13], row[14], row[15].bitcast("int32")), rng
+        return LightSample(point, n, Vec3(*row[9:12]), density, row[13], row[14], row[15].bitcast("int32")), rng
+
+    def _by_power(self, u: Tensor) -> Tensor:
+        """A light, by a random number in [0, 1)."""
+        scaled = u * self.count
+        column = scaled.cast("int32").minimum(self.count - 1)
+        share, other = self._column(column)
+        return where(scaled - column.cast("float32") < share, column, other)
 
     def _column(self, number: Tensor) -> tuple[Tensor, Tensor]:
         """Of a column of the alias table: the share of its own light, and the other light."""

@@ -32,6 +32,8 @@ def arrays(held: Uploaded) -> list[Tensor]:
         found += [tree.child, tree.child_count, tree.axis, tree.leaf_count]
     if data.lights is not None:
         found += [data.lights.rows, *(data.lights.alias or ())]
+        tree_of_lights = data.lights.tree
+        found += [tree_of_lights.nodes, tree_of_lights.links, tree_of_lights.place, tree_of_lights.light] if tree_of_lights else []
     return found
 
 
