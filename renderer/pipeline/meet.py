@@ -29,9 +29,9 @@ _LEAST = 1e-3  # cosine of a shading normal to wo
 
 
 class Veil(NamedTuple):
-    """A place on a surface. triangle: its number; placing: that of its part (None: there are none); point; normal: of the triangle, on the ray's side; front: whether that is the front;
-    error: how far off the surface rays begin; base: the material's colour; opacity: the chance that light does not pass, None in a scene
-    where none does."""
+    """A place on a surface. triangle: its number; placing: that of its part (None: there are none); point; normal: of the triangle, on the
+    ray's side; front: whether that is the front; error: how far off the surface rays begin; base: the material's colour; opacity: the
+    chance that light does not pass, None in a scene where none does."""
 
     triangle: Tensor
     placing: Tensor | None
@@ -53,8 +53,8 @@ class Veil(NamedTuple):
 
 
 class Met(NamedTuple):
-    """What a ray met: the numbers of triangle and placing, the surface and its shading frame, how far off it rays begin, the density by area of
-    connecting to its light if that is chosen by power, the row of its material."""
+    """What a ray met: the numbers of triangle and placing, the surface and its shading frame, how far off it rays begin, the density by
+    area of connecting to its light if that is chosen by power, the row of its material."""
 
     triangle: Tensor
     placing: Tensor | None
