@@ -28,6 +28,7 @@ from renderer.app.static_tables import Tables, defines_of, frame_block, look, ta
 from renderer.pipeline.camera import CameraData, camera_data
 from renderer.pipeline.session import Counters, DeviceFacts, KernelTime, middle_of, pick_camera, pivot_of
 from renderer.pipeline.tonemap import TONEMAPPERS, number_of
+from renderer.scene.default_sky import notice
 from renderer.scene.model import Scene
 from renderer.scene.upload import upload
 from renderer.shading.material_rows import PLAIN
@@ -125,7 +126,7 @@ class StaticSession:
         if uploaded.dropped:
             events.record("warning", message=f"{uploaded.dropped} triangles without extent (or not finite) are left out")
         if uploaded.data.sky is not None and scene.environment is None:
-            events.record("warning", message="the scene has no light of its own; a neutral sky lights it")
+            events.record("warning", message=notice(uploaded.data.lights is not None))
         if uploaded.data.corners.normals:
             events.record("warning", message="the hand-written shaders draw smooth surfaces (NORMAL) as flat ones")
         if uploaded.data.punctual is not None:

@@ -25,6 +25,7 @@ from renderer.pipeline.film import Film, Films
 from renderer.pipeline.frame import FrameSettings, Numbers, make_frame
 from renderer.pipeline.pick import Pick, make_pick, picked
 from renderer.pipeline.tonemap import number_of
+from renderer.scene.default_sky import notice
 from renderer.scene.model import Camera, Scene, SceneError, default_camera
 from renderer.scene.upload import SceneData, Uploaded, relit, structure, upload
 from renderer.shading.bsdf import make_bsdf
@@ -172,7 +173,7 @@ class Session:
         if self._uploaded.dropped:
             events.record("warning", message=f"{self._uploaded.dropped} triangles without extent (or not finite) are left out")
         if self._uploaded.data.sky is not None and self.scene.environment is None:
-            events.record("warning", message="the scene has no light of its own; a neutral sky lights it")
+            events.record("warning", message=notice(self._uploaded.data.lights is not None))
         self.times = dict(self._uploaded.seconds)
         self._data = self._surrounded(self._uploaded.data)
         self._canvas = self._films.of(self.width, self.height)

@@ -5,7 +5,7 @@ chosen, then a light of it. Half of the probability goes by the power that the k
 says nothing of walls, and a room whose lamps are dim beside the sun outside must not starve. A sky of one colour is no kind: it is found
 by scattering, for which it is made.
 
-A scene without any light has a neutral sky.
+A scene without any light, or with too little of it, has a neutral sky (`default_sky`).
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine import Tensor
+from renderer.scene.default_sky import SKY, needs_sky
 from renderer.scene.environment_tables import LUMINANCE, EnvironmentTables, environment_tables
 from renderer.scene.model import Environment, Scene
 from renderer.scene.punctual_tables import punctual_rows
 from renderer.scene.soup import Float32s, TriangleSoup
 from renderer.shading.environment import EnvironmentMap
 from renderer.shading.punctual import Punctual
-
-SKY = (0.8, 0.9, 1.0)  # radiance of the sky that lights a scene without lights of its own
 
 
 class Beyond(NamedTuple):
@@ -41,13 +40,16 @@ class Beyond(NamedTuple):
     triangles: float
 
 
-def lights_beyond(scene: Scene, soup: TriangleSoup, power: float, named: Callable[[str, NDArray[Any]], Tensor]) -> Beyond:
-    """The lights of a scene but for its triangles, whose luminous power is `power`, W; `named` makes a table of a named size."""
+def lights_beyond(
+    scene: Scene, soup: TriangleSoup, power: float, named: Callable[[str, NDArray[Any]], Tensor], added: bool | None = None
+) -> Beyond:
+    """The lights of a scene but for its triangles, whose luminous power is `power`, W; `named` makes a table of a named size; `added`:
+    whether the scene had the neutral sky beside its lamps before an edit, which does not change it."""
     corners = soup.positions.reshape(-1, 3).astype(np.float64)
     radius = float(np.linalg.norm(corners.max(0) - corners.min(0))) / 2
     rows, punctual_power = punctual_rows(scene.lights, radius)
     surroundings = scene.environment
-    if surroundings is None and power == 0 and not len(rows):
+    if surroundings is None and not len(rows) and (power == 0 or (needs_sky(scene.materials, soup) if added is None else added)):
         surroundings = Environment(SKY)
     sky = scale = tables = None
     if surroundings is not None:

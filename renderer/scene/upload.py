@@ -28,6 +28,7 @@ from renderer.bvh.stored import built
 from renderer.bvh.traverse import DeviceBVH, Form, LoneBVH, Tree
 from renderer.bvh.wide import WideBVH
 from renderer.sampling.alias import alias_table
+from renderer.scene.default_sky import SKY
 from renderer.scene.light_tables import lights_beyond
 from renderer.scene.model import Scene, SceneError, Texture, TriangleSoup
 from renderer.shading.corner_rows import NO_CORNERS, Corners, corner_rows, corners_of
@@ -246,7 +247,8 @@ def _lit(
     e1, e2, _, length = _edges(soup, which)
     power = length * 0.5 * luminance[soup.material[which]]
     total = float(power.sum())
-    beyond = lights_beyond(scene, soup, math.pi * total, tables.named)
+    added = None if old is None or old.lights is None else old.sky is not None and np.array_equal(old.sky, np.array(SKY, np.float32))
+    beyond = lights_beyond(scene, soup, math.pi * total, tables.named, added)
     density = luminance / total * beyond.triangles if total > 0 else np.zeros(len(scene.materials))
     lights = None
     if total > 0:

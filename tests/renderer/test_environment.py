@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from renderer.scene.light_tables import SKY
+from renderer.scene.default_sky import SKY
 from renderer.scene.model import Environment, Orthographic, Scene
 from renderer.scene.upload import upload
 from tests.renderer.helpers.pictures import Rendered, render

@@ -11,14 +11,15 @@ import pytest
 from numpy.typing import NDArray
 
 from engine import Tensor
+from renderer.scene.default_sky import SKY
 from renderer.scene.gltf import load
-from renderer.scene.light_tables import SKY
-from renderer.scene.model import Orthographic, Scene
+from renderer.scene.model import Environment, Orthographic, Scene
 from renderer.scene.upload import Uploaded
 from tests.renderer.helpers.pictures import Rendered, render, uploaded
 from tests.renderer.helpers.worlds import cube_grid, grey, icosphere, look_at, quad, scene_of, transformed
 
 FORMS = ["packet", "serial"]
+DARK = Environment((0.0, 0.0, 0.0))
 
 
 def near(got: float, want: float, error: float, sigmas: float = 4.5) -> None:
@@ -139,7 +140,8 @@ def test_the_form_factor_of_a_square_overhead_is_the_textbooks() -> None:
 @pytest.mark.parametrize("name", list(LAMPS))
 def test_a_lamp_lights_a_floor_by_its_form_factor(name: str, form: str) -> None:
     lamp = LAMPS[name]
-    mean, error = mean_of(render(floor_under_lamp(lamp), (32, 32), frames=32, depth=2, form=form))
+    scene = replace(floor_under_lamp(lamp), environment=DARK)
+    mean, error = mean_of(render(scene, (32, 32), frames=32, depth=2, form=form))
     want = 5.0 * form_factor(lamp)
     for k, albedo in enumerate((0.8, 0.5, 0.2)):
         near(mean[k], albedo * want, error[k])
@@ -148,7 +150,7 @@ def test_a_lamp_lights_a_floor_by_its_form_factor(name: str, form: str) -> None:
 
 def test_a_lamp_shines_from_its_front_only_unless_it_is_double_sided() -> None:
     up = LAMPS["overhead"][:, ::-1].copy()  # its front away from the floor
-    assert not render(floor_under_lamp(up), (8, 8), frames=4, depth=6).mean.any()
+    assert not render(replace(floor_under_lamp(up), environment=DARK), (8, 8), frames=4, depth=6).mean.any()
     mean, error = mean_of(render(floor_under_lamp(up, two_sided=True), (32, 32), frames=32, depth=2))
     near(mean[0], 0.8 * 5 * form_factor(LAMPS["overhead"]), error[0])
 
@@ -250,6 +252,7 @@ def test_a_shell_a_hair_above_a_lamp_hides_all_of_its_light(form: str) -> None:
     """Radii 1 and 1.00004: nothing of the lamp is seen, and nothing lights the shell from within."""
     inner, outer = icosphere(4), icosphere(4, 1.00004)
     scene = scene_of((inner, grey(0.0, (1, 0, 0))), (outer, grey(0.9)), camera=look_at((0, 0, 5), (0, 0, 0), 0.6))
+    scene.environment = DARK
     assert not render(scene, (24, 24), frames=8, depth=3, form=form).mean.any()
 
 

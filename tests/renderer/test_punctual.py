@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from renderer.scene.default_sky import SKY
 from renderer.scene.importers import load
-from renderer.scene.light_tables import SKY
 from renderer.scene.model import Light, Orthographic, Scene
 from renderer.scene.punctual_tables import punctual_rows
 from renderer.scene.upload import upload

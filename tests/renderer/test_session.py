@@ -11,7 +11,7 @@ import pytest
 from engine.runtime import events
 from renderer.pipeline.session import DeviceError, Session, pick_camera
 from renderer.scene.gltf import load
-from renderer.scene.model import Scene, SceneError
+from renderer.scene.model import Environment, Scene, SceneError
 from tests.renderer.helpers.worlds import grey, icosphere, look_at, quad, scene_of
 
 
@@ -86,6 +86,7 @@ def test_turning_keeps_what_is_at_the_pivot_in_the_middle() -> None:
     shell = quad([-3, -3, -3], [6, 0, 0], [0, 6, 0]), quad([3, -3, 3], [-6, 0, 0], [0, 6, 0])
     lamp = (icosphere(2, 0.3), grey(0.0, 1.0))
     scene = scene_of(lamp, *((s, grey(0.0)) for s in shell), camera=look_at((0, 0, 2.5), (0, 0, 0), 0.8))
+    scene.environment = Environment((0.0, 0.0, 0.0))
     opened = open_session(scene, 33, 33, depth=1, spp=4)
     for degrees in (0, 30, -30, 75):
         opened.orbit(degrees)
@@ -155,10 +156,11 @@ def test_progress_is_told(cornell: Path) -> None:
 
 
 def test_a_scene_without_light_is_lit_by_a_sky_and_says_so_once() -> None:
-    """C25: a lamp in the file turns it off."""
+    """C25: a lamp in the file turns it off (what counts as one: test_default_sky)."""
     lines: list[str] = []
     end = events.subscribe(lambda event: lines.append(str(event)), ["warning"])
-    lit = scene_of((icosphere(2), grey(0.5)), (quad([9, 0, 0], [1, 0, 0], [0, 1, 0]), grey(0.0, 1e-6)))
+    lamp = quad([-0.5, -0.5, 9], [0, 1, 0], [1, 0, 0])
+    lit = scene_of((icosphere(2), grey(0.5)), (lamp, grey(0.0, 30.0)), camera=look_at((0, 0, 8), (0, 20, 8), 0.5))
     for scene, said in ((scene_of((icosphere(2), grey(0.5))), 1), (lit, 0)):
         lines.clear()
         opened = open_session(scene)

@@ -150,7 +150,7 @@ def test_a_changed_material_is_drawn_as_if_the_scene_had_been_loaded_with_it(cor
         changed(scene, box, base_color_factor=(0.1, 0.9, 0.3, 1.0)),
         changed(scene, lamp, emissive=(1.0, 2.0, 30.0)),
         changed(scene, lamp, double_sided=True),
-        changed(scene, box, emissive=(0.5, 0.5, 0.5)),
+        changed(scene, box, emissive=(5.0, 5.0, 5.0)),
     ):
         again = relit(held, edited, group=group)
         assert structure(again.data) == structure(held.data)
