@@ -1,8 +1,6 @@
 """What surrounds a scene by the user's word, in place of what the scene says: a picture in a file, a clear sky with a sun, or nothing.
 
-Without a word, a scene that nothing would light is under the clear sky, and one that has light stays as it is. A surface that shines no
-brighter than white paper does under that sky is no lamp: it is a label that is to be read, a screen, a diode on a helmet, and what it
-belongs to would be drawn in the dark. Such is all that glTF can say without KHR_materials_emissive_strength.
+Without a word, a scene that nothing would light (`default_sky`) is under the clear sky, and one that has light stays as it is.
 """
 
 from __future__ import annotations
@@ -11,10 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from engine import events
+from renderer.scene.default_sky import brightest, needs_sky
 from renderer.scene.images import read_image
 from renderer.scene.model import Environment, Scene, Sky
 
-GLOW = 1.0  # radiance of a surface's brightest channel, above which it is a lamp
+NOTHING = "the scene has no light of its own; a clear sky with a sun lights it"
+LABELS = "what shines in the scene leaves the rest of it dark; a clear sky with a sun is added (--env none: without)"
 
 
 def surrounded(scene: Scene, choice: str | None) -> Scene:
@@ -24,11 +24,9 @@ def surrounded(scene: Scene, choice: str | None) -> Scene:
     Raises ImageError where there is no such picture.
     """
     if choice is None:
-        glow = _brightest(scene)
-        if scene.environment is not None or scene.lights or glow > GLOW:
+        if not needs_sky(scene):
             return scene
-        but = " but what glows" if glow else ""
-        events.record("warning", message=f"the scene has no light of its own{but}; a clear sky with a sun lights it")
+        events.record("warning", message=LABELS if brightest(scene) > 0 else NOTHING)
         return replace(scene, environment=Environment(sky=Sky()))
     if choice == "none":
         return replace(scene, environment=Environment((0.0, 0.0, 0.0)))
@@ -38,9 +36,3 @@ def surrounded(scene: Scene, choice: str | None) -> Scene:
 def pictured(path: Path) -> Environment:
     """The surroundings that a picture file shows. Raises ImageError where there is none."""
     return Environment(image=read_image(path), source=path)
-
-
-def _brightest(scene: Scene) -> float:
-    """The radiance of the surface that is drawn and shines the most, in its brightest channel."""
-    geometries = (g for number in {i.mesh for i in scene.instances} for g in scene.meshes[number].geometries if len(g.indices))
-    return max((max(scene.materials[g.material_in(scene.variant)].emissive) for g in geometries), default=0.0)
