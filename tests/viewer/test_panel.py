@@ -1,6 +1,6 @@
 """The panel in a window of its own: it fits, it can be used with a mouse, and its handles are where the renderer draws things.
 
-What it does to a scene's materials, lights and surroundings is in `test_panel_scene`.
+What it does to a scene's materials, lights and surroundings is in `test_panel_materials` and `test_panel_scene`.
 """
 
 from __future__ import annotations
