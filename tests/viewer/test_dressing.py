@@ -1,7 +1,7 @@
 """One life of the viewer in which a wall is dressed anew: another variant, a layer that its kernels do not know, a picture around it.
 
-What the panel does with a scene is in `test_panel_scene`; this is the whole way to the picture. Where a control is, is found on a panel of
-the same size before, by the same clicks (`rehearsed`).
+What the panel does with a scene is in `test_panel_materials` and `test_panel_scene`; this is the whole way to the picture. Where a control
+is, is found on a panel of the same size before, by the same clicks (`rehearsed`).
 """
 
 from __future__ import annotations

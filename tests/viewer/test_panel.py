@@ -1,6 +1,6 @@
 """The panel in a window of its own: it fits, it can be used with a mouse, and its handles are where the renderer draws things.
 
-What it does to a scene's materials, lights and surroundings is in `test_panel_scene`.
+What it does to a scene's materials, lights and surroundings is in `test_panel_materials` and `test_panel_scene`.
 """
 
 from __future__ import annotations
@@ -119,6 +119,8 @@ def test_a_click_on_512_sets_the_workgroup(desks: Callable[..., Desk], seen: See
     desk.until(lambda: desk.settings.workgroup is None, "the workgroup is left to the device")
     desk.to(50, 50)
     assert not desk.panel.wants_mouse
+    assert not desk.panel.has_mouse(50, 900) and not desk.panel.has_mouse(900 - desk.panel.covered - 1, 900)
+    assert desk.panel.has_mouse(900 - desk.panel.covered + 1, 900), "it has come to the panel, which has not been drawn since"
 
 
 def test_a_drag_of_a_slider_is_one_step_of_the_history(desks: Callable[..., Desk], seen: Seen, monkeypatch: pytest.MonkeyPatch) -> None:

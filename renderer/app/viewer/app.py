@@ -358,7 +358,7 @@ class Viewer:
         self._redraw = max(self._redraw, turns)
 
     def wants_mouse(self) -> bool:
-        return self.panel.wants_mouse
+        return self.panel.has_mouse(self.hand.at[0], self.window.framebuffer[0])
 
     def wants_keyboard(self) -> bool:
         return self.panel.wants_keyboard

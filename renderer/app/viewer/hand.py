@@ -109,6 +109,11 @@ class Hand:
         self.actions.move(lambda view: fly(view, right, up, ahead, seconds, extent, fast))
 
     @property
+    def at(self) -> tuple[float, float]:
+        """Where the mouse is, in pixels of the framebuffer."""
+        return self._at
+
+    @property
     def flying(self) -> bool:
         """Whether keys for flying are held."""
         return bool(self._held)

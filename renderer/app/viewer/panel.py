@@ -110,6 +110,10 @@ class Panel:
         """Whether the mouse is the panel's: over it, dragging a control, or at the handles of the selected object."""
         return imgui.get_io().want_capture_mouse or self._gizmo.hovered or self._gizmo.busy
 
+    def has_mouse(self, x: float, width: float) -> bool:
+        """`wants_mouse`, and whether the mouse, at `x` in a window of this width, has come to the column since the turn drawn last."""
+        return self.wants_mouse or x >= width - self.covered
+
     @property
     def wants_keyboard(self) -> bool:
         """Whether keys are the panel's: text is being typed, or something is open that Esc closes."""

@@ -23,7 +23,7 @@ from renderer.app.viewer import theme
 from renderer.app.viewer.material_fields import BRIGHTEST, CONTROLS, Control, groups, slots, value_of, with_value
 from renderer.app.viewer.panel_shown import Shown, bright_swatch, scaled
 from renderer.app.viewer.panel_textures import TextureRows
-from renderer.app.viewer.panel_widgets import GUTTER, Edits, Rows, tooltip, wrapped
+from renderer.app.viewer.panel_widgets import GUTTER, Edits, Rows, elide, tooltip, wrapped
 from renderer.scene.model import Material
 from renderer.shading.material_rows import Look, look_of
 
@@ -89,16 +89,18 @@ class MaterialSection:
         is_open = imgui.tree_node_ex(title, flags | (imgui.TreeNodeFlags_.default_open if title == OPEN else 0))
         imgui.pop_style_color()
         if any(HOMES.get(name, name) in (*paths, layer) for name in building):
-            self._remark(BUILDING, theme.WARNING, "Its kernels are built in the background; the old picture stays meanwhile")
+            self._remark(title, BUILDING, theme.WARNING, "Its kernels are built in the background; the old picture stays meanwhile")
         elif kernels is not None and layer in LAYERS and not getattr(kernels.layers, layer):
-            self._remark(NEW_CODE, theme.FAINT, "Not in this scene's kernels: turning it on builds new ones in the background")
+            self._remark(title, NEW_CODE, theme.FAINT, "Not in this scene's kernels: turning it on builds new ones in the background")
         return is_open
 
-    def _remark(self, text: str, color: ImVec4, tip: str) -> None:
-        """At the right end of the head that was drawn last."""
+    def _remark(self, title: str, text: str, color: ImVec4, tip: str) -> None:
+        """At the right end of the head of this title, which was drawn last; as much of it as there is room for."""
         tooltip(tip)
-        imgui.same_line(imgui.get_window_width() - imgui.get_style().scrollbar_size - 1.5 * imgui.calc_text_size(NEW_CODE).x)
-        imgui.text_colored(color, text)
+        font, left, right = imgui.get_font_size(), imgui.get_item_rect_min().x, imgui.get_item_rect_max().x
+        short = elide(text, right - left - imgui.calc_text_size(title).x - 3.5 * font)
+        imgui.same_line(right - imgui.get_window_pos().x - imgui.calc_text_size(short).x - 0.5 * font)
+        imgui.text_colored(color, short)
 
     def _fields(self, editor: Editor, number: int, title: str, paths: list[str]) -> None:
         gutter = GUTTER * imgui.get_font_size()
