@@ -87,6 +87,19 @@ def test_a_second_process_compiles_nothing_and_draws_the_same(rayfuse: Run, corn
     assert second["image"]["sha256"] == first["image"]["sha256"]
 
 
+def test_compiling_is_in_no_frame_and_warm_up_frames_are_drawn_but_not_measured(rayfuse: Run, cornell: Path, tmp_path: Path) -> None:
+    """C57: so that the frames of a first run are as long as those of the next."""
+    env = {"JIT_CACHE": str(tmp_path)}
+    cold, warm = (bench(rayfuse, cornell, "--warmup", warmup, "--frames", 8 - warmup, env=env) for warmup in (3, 0))
+    assert (cold["warmup_frames"], cold["measured_frames"], len(cold["frame_ms"]["series"])) == (3, 5, 5)
+    assert (warm["warmup_frames"], warm["measured_frames"], len(warm["frame_ms"]["series"])) == (0, 8, 8)
+    assert cold["compile"]["cache_misses"] == cold["compile"]["kernels"] > 0 == warm["compile"]["cache_misses"]
+    assert cold["compile"]["during_frames"] == warm["compile"]["during_frames"] == 0
+    assert cold["time_s"]["compile"] > 0.1 > warm["time_s"]["compile"]
+    assert cold["frame_ms"]["max"] < cold["time_s"]["compile"] * 1e3, "a frame is not where compiling is"
+    assert cold["image"]["sha256"] == warm["image"]["sha256"], "eight frames are in both pictures"
+
+
 def test_a_software_device_is_flagged_and_warned_of_once(rayfuse: Run, cornell: Path) -> None:
     """C47."""
     try:
@@ -98,6 +111,8 @@ def test_a_software_device_is_flagged_and_warned_of_once(rayfuse: Run, cornell: 
     got = json.loads(done.stdout)
     assert got["device"]["backend"] == "opengl" and got["device"]["software"] is True and got["flags"]["software"] is True
     assert done.stderr.count("is a software device") == 1
+    (row,) = [line for line in rayfuse("info", env={"LIBGL_ALWAYS_SOFTWARE": "1"}).stdout.splitlines() if line.split()[:1] == ["opengl"]]
+    assert "software" in row
 
 
 def test_an_orbit_compiles_nothing_and_changes_the_picture(rayfuse: Run, cornell: Path) -> None:
