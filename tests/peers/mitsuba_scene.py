@@ -25,14 +25,13 @@ from numpy.typing import NDArray
 from renderer.pipeline.camera import DEFAULT_FOCUS
 from renderer.scene.model import Camera, Environment, Geometry, Light, Material, Perspective, Scene
 from renderer.scene.model_texture import TextureRef
-from renderer.scene.pictures import decode
+from renderer.scene.pictures import decode, kind_of, stored
 from renderer.scene.punctual_tables import NARROWEST
 
 Json = dict[str, Any]
 Floats = NDArray[np.float64]
 
 SIDE = Path(__file__).with_name("mitsuba_side.py")
-WRAPS = {"repeat": "repeat", "mirror": "mirror", "clamp": "clamp"}
 TURN = np.array([[-1.0, 0, 0, 0], [0, 1, 0, 0], [0, 0, -1, 0], [0, 0, 0, 1]])  # a Mitsuba camera in a camera of glTF's
 PATIENCE_S = 300.0
 
@@ -69,14 +68,16 @@ def describe(
     bsdfs: dict[int, Json] | None = None,
     inside: dict[int, Json] | None = None,
     integrator: str = "path",
+    roulette: int = 64,
 ) -> None:
-    """Writes scene.json and its files into an empty folder; the first camera is used. bsdfs: of materials, by number; inside: their media.
+    """Writes scene.json and its files into an empty folder; the first camera is used. bsdfs: of materials, by number; inside: their media;
+    roulette: the first segment that it may end.
 
     Raises Untranslatable.
     """
     made = _Translation(scene, folder)
     bsdfs, inside = bsdfs or {}, inside or {}
-    told: Json = {"type": "scene", "integrator": {"type": integrator, "max_depth": depth, "rr_depth": 64}}
+    told: Json = {"type": "scene", "integrator": {"type": integrator, "max_depth": depth, "rr_depth": roulette}}
     told["sensor"] = made.sensor(scene.cameras[0], size)
     for k, material in enumerate(scene.materials):
         told[f"material_{k}"] = (bsdfs[k] if k in bsdfs else made.matt(material)) | {"id": f"material_{k}"}
@@ -157,12 +158,21 @@ class _Translation:
         texture = self.scene.textures[ref.texture]
         if texture.image is None or texture.wrap_s != texture.wrap_t or ref.texcoord or texture.mag != texture.min:
             raise Untranslatable(f"texture {ref.texture}")
-        pixels = decode(self.scene.images[texture.image])[..., :3]
+        how = self._sampling(ref, "bilinear" if texture.mag == "linear" else "nearest", texture.wrap_s)
+        image = self.scene.images[texture.image]
+        pixels = decode(image)
+        if factor == (1.0, 1.0, 1.0) and pixels.shape[2] == 3 and not image.recipe:  # the file itself, which is decoded there
+            data = stored(image)
+            assert data is not None
+            name = self._name(kind_of(data).removeprefix("image/"))
+            (self.folder / name).write_bytes(data)
+            return {"type": "bitmap", "filename": {"path": name}, "raw": raw} | how
+        pixels = pixels[..., :3]
         if factor != (1.0, 1.0, 1.0):
             if not raw:
                 pixels = _linear(pixels)
             pixels, raw = (pixels * np.array(factor)).astype(np.float32), True
-        return self._bitmap(pixels, ref, raw, "bilinear" if texture.mag == "linear" else "nearest", texture.wrap_s)
+        return self._bitmap(pixels, raw) | how
 
     def veiled(self, material: Material, bsdf: Json) -> Json:
         """A surface with glTF's alpha."""
@@ -176,16 +186,21 @@ class _Translation:
         if texture.image is None or texture.mag != "nearest" or material.alpha_mode != "MASK":
             raise Untranslatable("a mask of mixed texels")
         solid = decode(self.scene.images[texture.image])[..., 3:] * (material.base_color_factor[3] / 255.0) >= material.alpha_cutoff
-        holes = self._bitmap(solid.astype(np.float32), material.base_color_texture, True, "nearest", texture.wrap_s)
+        holes = self._bitmap(solid.astype(np.float32), True) | self._sampling(material.base_color_texture, "nearest", texture.wrap_s)
         return {"type": "mask", "opacity": holes, "in": bsdf}
 
-    def _bitmap(self, pixels: NDArray[Any], ref: TextureRef, raw: bool, mixing: str, wrap: str) -> Json:
-        name = f"picture_{len(list(self.folder.glob('picture_*')))}.npy"
+    def _bitmap(self, pixels: NDArray[Any], raw: bool) -> Json:
+        name = self._name("npy")
         np.save(self.folder / name, pixels)
+        return {"type": "bitmap", "bitmap": {"pixels": name, "raw": raw}, "raw": raw}
+
+    def _name(self, ending: str) -> str:
+        return f"picture_{len(list(self.folder.glob('picture_*')))}.{ending}"
+
+    def _sampling(self, ref: TextureRef, mixing: str, wrap: str) -> Json:
         matrix = np.eye(4)
         matrix[:2, [0, 1, 3]] = ref.matrix
-        told: Json = {"type": "bitmap", "bitmap": {"pixels": name, "raw": raw}, "raw": raw, "filter_type": mixing, "wrap_mode": WRAPS[wrap]}
-        return told | {"to_uv": {"matrix": matrix.tolist()}, "format": "variant"}
+        return {"filter_type": mixing, "wrap_mode": wrap, "to_uv": {"matrix": matrix.tolist()}, "format": "variant"}
 
     def emitter(self, material: Material) -> Json:
         """An area light."""
@@ -288,6 +303,10 @@ class Mitsuba:
     def load(self, folder: Path) -> float:
         """Seconds."""
         return float(self._ask(scene=str(folder))["seconds"])
+
+    def age(self) -> float:
+        """Seconds since the process began."""
+        return float(self._ask()["seconds"])
 
     def draw(self, spp: int, *, passes: int = 1, seed: int = 0) -> list[float]:
         """Seconds of each pass."""

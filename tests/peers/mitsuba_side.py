@@ -7,6 +7,7 @@ something and is answered by one line on standard output, after a first line tha
 process:
 
     {"scene": FOLDER}                              loads scene.json of the folder, keeps it      {"seconds"}
+    {}                                             asks for the age of the process              {"seconds"}
     {"spp": N, "seed": N, "passes": N, "to": FILE} draws as many pictures, each with its seed    {"seconds": [...]}
 
 FILE (.npy) gets float32[passes, height, width, 3], linear; without "to" nothing is kept. What fails is answered by {"error": text}. A
@@ -52,6 +53,8 @@ class Side:
             folder = Path(request["scene"])
             self.scene = self.mi.load_dict(self._given(json.loads((folder / "scene.json").read_text()), folder))
             return {"seconds": time.perf_counter() - started}
+        if not request:
+            return {"seconds": process_age()}
         seconds, pictures = [], []
         for k in range(request["passes"]):
             started = time.perf_counter()

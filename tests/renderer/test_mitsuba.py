@@ -18,26 +18,24 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from renderer.scene.model import Environment, Light, Material, Orthographic, Scene, Texture
+from renderer.scene.model import Environment, Material, Orthographic, Scene, Texture
 from renderer.scene.model_material import Anisotropy, Clearcoat, Transmission, Volume
 from renderer.scene.model_texture import TextureRef
 from renderer.scene.sky import clear_sky
 from tests.peers.mitsuba_scene import Json, Mitsuba, MitsubaError, colour, twosided
 from tests.renderer.helpers import optics
-from tests.renderer.helpers.beside import Beside, Floats, Part, ball, scene_of_parts
+from tests.renderer.helpers.beside import Beside
+from tests.renderer.helpers.rooms import EYE, LIGHTS, OPEN, UV, Floats, Part, around, ball, lamp_at, picture, room, scene_of_parts
 from tests.renderer.helpers.worlds import cube_grid, grey, look_at, quad
 
 VARIANTS = ("llvm_ad_rgb", "scalar_rgb")  # the second needs no LLVM, and half as much time again
 SAME = 0.005  # where both have the same formulas
 SCHLICK = 0.01  # allowed for its Fresnel: up to 0.035 from the exact one, at 60 and at 85 degrees, the other way about
-EYE = look_at((1.2, 1.6, 3.4), (0, 0.6, 0), 0.7)
-UV = np.array([[0, 1], [1, 1], [1, 0], [0, 1], [1, 0], [0, 0]], np.float32)  # a picture upright on a quad
 
 
 @pytest.fixture(scope="module")
@@ -64,35 +62,6 @@ def beside(mitsuba: Mitsuba, tmp_path: Path) -> Beside:
     return Beside(mitsuba, tmp_path)
 
 
-def around(size: tuple[int, int] = (32, 64), seed: int = 3) -> NDArray[np.float32]:
-    """Surroundings without symmetry: coloured lobes of several widths on a gradient."""
-    random = np.random.default_rng(seed)
-    polar = (np.arange(size[0]) + 0.5) / size[0] * math.pi
-    turn = ((np.arange(size[1]) + 0.5) / size[1] - 0.5) * 2 * math.pi
-    sine = np.sin(polar)[:, None]
-    d = np.stack([sine * np.cos(turn), np.broadcast_to(np.cos(polar)[:, None], size), sine * np.sin(turn)], -1)
-    picture = 0.3 + 0.15 * (d @ [[0.3, 0.5, 0.8], [0.9, 0.2, 0.4], [0.1, 0.8, -0.5]])
-    for _ in range(5):
-        axis = random.normal(size=3)
-        lobe = np.exp(random.uniform(3, 12) * (d @ (axis / np.linalg.norm(axis)) - 1))
-        picture = picture + lobe[..., None] * random.uniform(0, 3, 3)
-    return picture.astype(np.float32)
-
-
-OPEN = Environment((1.0, 1.0, 1.0), 1.0, 37.0, around())
-
-
-def room(*parts: Part, lamp: Material | None = None) -> list[Part]:
-    """A floor, two walls, a lamp, and the parts."""
-    return [
-        Part(quad([-2, 0, -2], [0, 0, 4], [4, 0, 0]), grey((0.7, 0.6, 0.5))),
-        Part(quad([-2, 0, -2], [4, 0, 0], [0, 3, 0]), grey((0.3, 0.5, 0.7))),
-        Part(quad([-2, 0, 2], [0, 0, -4], [0, 3, 0]), grey((0.6, 0.2, 0.2))),
-        Part(quad([-0.6, 2.6, -0.5], [1.2, 0, 0], [0, 0, 1.2]), lamp or grey(0.0, (9, 8, 6)), texcoords=UV),
-        *parts,
-    ]
-
-
 SMOOTH = ball(4, 0.6, (0, 0.6, 0), grey((0.8, 0.7, 0.3)))
 
 
@@ -109,10 +78,6 @@ def test_a_difference_of_two_per_cent_is_seen(beside: Beside) -> None:
     darker = twosided({"type": "diffuse", "reflectance": colour(np.array([0.7, 0.6, 0.5]) * 0.98)})
     with pytest.raises(AssertionError):
         beside.compare(scene, 6, SAME, bsdfs={0: darker})
-
-
-def picture(seed: int, shape: tuple[int, int], channels: int = 3) -> NDArray[np.uint8]:
-    return np.random.default_rng(seed).integers(0, 256, (*shape, channels), np.uint8)
 
 
 def test_textures_are_wrapped_mixed_decoded_and_moved(beside: Beside) -> None:
@@ -190,18 +155,6 @@ def test_surroundings(beside: Beside) -> None:
 def test_a_sky_with_a_sun(beside: Beside) -> None:
     parts = [Part(quad([-2, 0, -2], [0, 0, 4], [4, 0, 0]), grey((0.7, 0.6, 0.5))), SMOOTH]
     beside.compare(scene_of_parts(parts, EYE, environment=Environment(turn=-20.0, image=clear_sky())), 4, SAME)
-
-
-def lamp_at(kind: Any, place: Any, target: Any, color: tuple[float, float, float], intensity: float, outer: float = math.pi / 4) -> Light:
-    """A light that looks at `target`."""
-    return Light(kind, kind, look_at(place, target).world, 0, color, intensity, inner_cone=outer - 5e-4, outer_cone=outer)
-
-
-LIGHTS = (
-    lamp_at("point", (-1.2, 1.8, 1.2), (0, 0, 0), (1.0, 0.5, 0.3), 2.0),
-    lamp_at("spot", (1.5, 2.2, 0.5), (0, 0.4, -0.4), (0.3, 1.0, 0.5), 9.0, 0.4),
-    lamp_at("directional", (1, 3, 2), (0, 0, 0), (0.4, 0.5, 1.0), 0.8),
-)
 
 
 def test_lights_without_a_surface(beside: Beside) -> None:

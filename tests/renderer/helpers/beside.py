@@ -23,11 +23,9 @@ from numpy.typing import NDArray
 
 from renderer.scene import gltf_write
 from renderer.scene.gltf import load
-from renderer.scene.model import Camera, Environment, Float32s, Geometry, Image, Instance, Light, Material, Mesh, Scene, Texture
+from renderer.scene.model import Float32s, Scene
 from tests.peers.mitsuba_scene import Mitsuba, describe
-from tests.renderer.helpers.picture_files import png
 from tests.renderer.helpers.pictures import render
-from tests.renderer.helpers.worlds import Triangles, icosphere
 
 Floats = NDArray[np.float64]
 Expected = Callable[[Floats], Floats]  # from Mitsuba's picture to what ours should be, where formulas differ in a known way
@@ -35,48 +33,6 @@ Expected = Callable[[Floats], Floats]  # from Mitsuba's picture to what ours sho
 BLOCK = 8
 PASSES = 8
 SIGMAS = 5.0
-
-
-@dataclass(frozen=True)
-class Part:
-    """A mesh, float32[n, 3, 3], and what else its corners have; normals float32[3 n, 3], and so on."""
-
-    triangles: Triangles
-    material: Material
-    normals: Float32s | None = None
-    texcoords: Float32s | None = None
-    colours: Float32s | None = None
-    worlds: tuple[Floats, ...] = ()  # where it stands, more than once
-
-
-def ball(subdivisions: int, radius: float, centre: Any, material: Material, **more: Any) -> Part:
-    """A sphere that looks smooth."""
-    triangles = icosphere(subdivisions, radius, centre)
-    away = triangles.reshape(-1, 3) - np.asarray(centre, np.float32)
-    return Part(triangles, material, (away / np.linalg.norm(away, axis=1, keepdims=True)).astype(np.float32), **more)
-
-
-def scene_of_parts(
-    parts: list[Part],
-    camera: Camera,
-    *,
-    pixels: tuple[tuple[NDArray[np.uint8], Texture], ...] = (),
-    environment: Environment | None = None,
-    lights: tuple[Light, ...] = (),
-) -> Scene:
-    """A scene in which each part is a mesh of its own; pixels: its textures, each with its picture, uint8[h, w, 3 or 4]."""
-    scene = Scene(Path("made in code"), [camera], environment=environment or Environment((0.0, 0.0, 0.0)), lights=list(lights))
-    for k, part in enumerate(parts):
-        corners = np.ascontiguousarray(part.triangles.reshape(-1, 3))
-        indices = np.arange(len(corners), dtype=np.uint32).reshape(-1, 3)
-        texcoords = () if part.texcoords is None else (part.texcoords,)
-        geometry = Geometry(corners, indices, part.normals, k, texcoords=texcoords, colours=part.colours)
-        scene.materials.append(part.material)
-        scene.meshes.append(Mesh(f"mesh {k}", [geometry]))
-        scene.instances += [Instance(k, world, f"mesh {k}", k) for world in part.worlds or (np.eye(4),)]
-    scene.images += [Image(f"picture {k}", png(picture), f"images[{k}]") for k, (picture, _) in enumerate(pixels)]
-    scene.textures += [texture for _, texture in pixels]
-    return scene
 
 
 @dataclass(frozen=True)
@@ -130,10 +86,10 @@ class Beside:
         return found
 
 
-def agreement(ours: Float32s, deviation: Floats, theirs: Floats) -> Agreement:
-    """Of a picture float32[h, w, 3] with its standard deviation, and others of equal worth, [n, h, w, 3]."""
-    ours_blocks, theirs_blocks = means(ours.astype(np.float64)), np.stack([means(one) for one in theirs])
-    variance = means(deviation**2) / BLOCK**2 + theirs_blocks.var(0, ddof=1) / len(theirs)
+def agreement(ours: Float32s, deviation: Floats, theirs: Floats, block: int = BLOCK) -> Agreement:
+    """Of a picture float32[h, w, 3] with its standard deviation, and others of equal worth, [n, h, w, 3]; block: of how many pixels."""
+    ours_blocks, theirs_blocks = means(ours.astype(np.float64), block), np.stack([means(one, block) for one in theirs])
+    variance = means(deviation**2, block) / block**2 + theirs_blocks.var(0, ddof=1) / len(theirs)
     want = theirs_blocks.mean(0)
     scale = want + 0.02 * want.mean()  # where it is dark, what is bright may err into it
     sigma, apart = np.sqrt(variance), ours_blocks - want
@@ -158,7 +114,7 @@ def _excess(apart: Floats, sigma: Floats) -> float:
     return float((((apart**2 * certainty).sum((0, 1)) - explained) / certainty.sum((0, 1))).max())
 
 
-def means(picture: Floats) -> Floats:
-    """float64[h / 8, w / 8, 3]."""
-    h, w = picture.shape[0] // BLOCK, picture.shape[1] // BLOCK
-    return np.asarray(picture[: h * BLOCK, : w * BLOCK].reshape(h, BLOCK, w, BLOCK, 3).mean((1, 3)))
+def means(picture: Floats, block: int = BLOCK) -> Floats:
+    """float64[h / block, w / block, 3]; what is left over at the edges has no say."""
+    h, w = picture.shape[0] // block, picture.shape[1] // block
+    return np.asarray(picture[: h * block, : w * block].reshape(h, block, w, block, 3).mean((1, 3)))
