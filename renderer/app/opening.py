@@ -49,6 +49,7 @@ class FrameOptions:
     strict: bool
     quiet: bool
     env: str | None = None  # "sky", "none", or a picture's path
+    variant: int | str | None = None  # of the scene
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,7 @@ def _open_session(
     import renderer.scene.gltf  # noqa: F401 - both are imported here so that `imported_s` has them
     from engine import events, resolved
     from renderer.scene.surroundings import surrounded
+    from renderer.scene.variants import in_variant
 
     imported_s = seconds_since_start()
     heard = ignore if options.quiet else warn
@@ -112,7 +114,8 @@ def _open_session(
     resolved(options.backend)  # said before the work
     started = time.perf_counter()
     progress("loading", 0.0)
-    scene = surrounded(load_scene(options.scene, strict=options.strict, quiet=options.quiet), options.env)
+    loaded = load_scene(options.scene, strict=options.strict, quiet=options.quiet)
+    scene = surrounded(in_variant(loaded, options.variant), options.env)
     load_s = time.perf_counter() - started
     return Opened(scene, make(scene, options, spp_per_frame, progress), imported_s, load_s)
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import binascii
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, unquote_to_bytes
@@ -60,6 +61,7 @@ class AccessorReader:
         self._buffers: dict[int, memoryview | PartError] = {}
         self._unpacked: dict[int, memoryview | PartError] = {}  # buffer views that were compressed
         self._arrays: dict[int, NDArray[Any]] = {}
+        self._converted: dict[tuple[int, str], NDArray[Any]] = {}  # by accessor and dtype
 
     def read(self, index: int, used_at: str) -> NDArray[Any]:
         """The accessor as stored: [count, components] of its component type; matrices are flattened column by column.
@@ -82,7 +84,7 @@ class AccessorReader:
         accessor = self._document.accessors.get(index, used_at)
         if accessor.type != kind:
             raise PartError(used_at, f"accessor {index} is {accessor.type} where {kind} is needed")
-        return as_floats(self.read(index, used_at), accessor.normalized)
+        return self._as(index, "float32", lambda stored: as_floats(stored, accessor.normalized), used_at)
 
     def read_indices(self, index: int, used_at: str) -> NDArray[np.uint32]:
         """An accessor of vertex indices, as uint32[count]."""
@@ -90,7 +92,16 @@ class AccessorReader:
         if accessor.type != "SCALAR" or accessor.component_type not in (5121, 5123, 5125) or accessor.normalized:
             kind = f"{accessor.type} of component type {accessor.component_type}"
             raise PartError(used_at, f"accessor {index} is {kind}; indices are unsigned SCALARs (5121, 5123 or 5125)")
-        return self.read(index, used_at)[:, 0].astype(np.uint32)
+        return self._as(index, "uint32", lambda stored: stored[:, 0].astype(np.uint32), used_at)
+
+    def _as(self, index: int, dtype: str, convert: Callable[[NDArray[Any]], NDArray[Any]], used_at: str) -> NDArray[Any]:
+        """The accessor converted, once: geometries that share it share the array."""
+        found = self._converted.get((index, dtype))
+        if found is None:
+            found = convert(self.read(index, used_at))
+            found.flags.writeable = False
+            self._converted[index, dtype] = found
+        return found
 
     def is_backed(self, index: int, used_at: str) -> bool:
         """Whether bytes of the file stand behind the accessor: one without view and sparse values is all zeros."""

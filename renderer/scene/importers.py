@@ -32,11 +32,22 @@ def load(path: str | Path, *, strict: bool = False, warn: Callable[[str], None] 
     draw gives a scene without instances, and a warning.
     """
     file = Path(path)
+    importer = cast(Importer, import_module(f"renderer.scene.{_kind(file)[0]}").load)
+    return importer(file, strict=strict, warn=warn)
+
+
+def format_of(path: Path) -> str:
+    """The name of a scene file's format."""
+    kind, marked = _kind(path)
+    return f"glTF 2.0, {'binary' if marked else 'JSON'}" if kind == "gltf" else kind.upper()
+
+
+def _kind(file: Path) -> tuple[str, bool]:
+    """The importer of a file, and whether a mark at its beginning tells it."""
     try:
         with file.open("rb") as stream:
             head = stream.read(4)
     except (OSError, ValueError):  # the importer has a text for it
         head = b""
-    kind = BY_MARK.get(head) or BY_ENDING.get(file.suffix.lower(), "gltf")
-    importer = cast(Importer, import_module(f"renderer.scene.{kind}").load)
-    return importer(file, strict=strict, warn=warn)
+    marked = BY_MARK.get(head)
+    return marked or BY_ENDING.get(file.suffix.lower(), "gltf"), marked is not None

@@ -232,6 +232,7 @@ class Scene:
     variants: list[str] = field(default_factory=list)
     variant: int | None = None
     extensions: list[str] = field(default_factory=list)  # that the file says it uses
+    required: list[str] = field(default_factory=list)  # of these, those without which it says that it cannot be shown
     undrawn: list[str] = field(default_factory=list)  # of these, and of other features by name, what is not in the picture
 
     def totals(self) -> Totals:

@@ -96,11 +96,7 @@ def texture_tables(
     uses = _uses(scene)
     if not uses:
         return None
-    chains = _chains(scene, uses)
-
-    def cost(image: int, size: Size) -> int:
-        return sum(4 * width * height for mips in chains[image].values() for width, height in level_sizes(size.width, size.height, mips))
-
+    chains, cost = _chains(scene, uses), texel_bytes(scene)
     if budget >= 4 * MOST_TEXELS:
         _check(scene, budget, cost)
     pixels = decode_images(scene, budget=budget, strict=strict, warn=warn, threads=threads, cost=cost)
@@ -128,6 +124,16 @@ def texture_tables(
     numbers, levels = _rows(scene, uses, blocks)
     textures = Textures(Tensor.over(texels, dims=("texture_texels",)), Tensor(levels, dims=("texture_levels",)), _features(levels[:, 3]))
     return TextureTables(textures, numbers, texels.nbytes + levels.nbytes, time.perf_counter() - started)
+
+
+def texel_bytes(scene: Scene) -> Cost:
+    """What the images that materials use take on the device, levels of detail and all, by their sizes."""
+    chains = _chains(scene, _uses(scene))
+
+    def cost(image: int, size: Size) -> int:
+        return sum(4 * width * height for mips in chains[image].values() for width, height in level_sizes(size.width, size.height, mips))
+
+    return cost
 
 
 class _Block(NamedTuple):
