@@ -17,6 +17,7 @@ import pytest
 import engine
 
 PAGES = ("README.md", "docs/kernels.md", "docs/viewer.md")
+NO_PYTHON = ("docs/info.md",)
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\s*^```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 
 
@@ -46,7 +47,7 @@ def test_a_page_shows_what_runs(page: str, device: engine.Device, root: Path) ->
             assert said.getvalue().rstrip() == block[2].rstrip(), f"{page}:{line}"
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [*PAGES, *NO_PYTHON])
 def test_the_files_that_a_page_names_are_there(page: str, root: Path) -> None:
     path = root / page
     written = path.read_text(encoding="utf-8")

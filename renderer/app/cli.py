@@ -115,8 +115,8 @@ def workgroup(text: str) -> int | None:
     return None if text == "auto" else integer(1)(text)
 
 
-def camera(text: str) -> int | str:
-    """A type of argument: a camera's index, or its name."""
+def name_or_index(text: str) -> int | str:
+    """A type of argument: the index of a camera or a variant, or its name."""
     try:
         index = int(text)
     except ValueError:
@@ -165,8 +165,10 @@ def parser() -> Parser:
         "-o", "--output", type=Path, required=True, metavar="FILE", help=f"the picture ({' '.join(PICTURES)})"
     )
 
-    info = command("info", run_info, "the devices, each usable or why not; with a scene, what is in it")
+    info = command("info", run_info, "the devices, each usable or why not; of a scene: what is in it, what is not drawn, what it costs")
     info.add_argument("scene", nargs="?", type=Path, metavar="SCENE", help="a .gltf, .glb, .obj, .ply or .stl file")
+    info.add_argument("--size", nargs=2, type=integer(1), default=(1280, 720), metavar=("W", "H"), help="pixels, for the costs")
+    info.add_argument("--json", metavar="FILE|-", help="write the facts of the scene here; -: to standard output, no table")
     _loading_options(info)
 
     compare = command("compare", run_compare, "two benchmark records; exit code 1 when the second is slower")
@@ -190,7 +192,8 @@ def _frame_options(added: Parser, *, spp: int, spp_text: str) -> None:
         "--depth", type=integer(1), default=8, metavar="N", help="most path segments from the camera; 2 is direct light"
     )
     added.add_argument("--seed", type=integer(0, SEEDS - 1), default=0, metavar="N", help="of the random numbers")
-    added.add_argument("--camera", type=camera, metavar="NAME|INDEX", help="a camera of the scene (default: its first)")
+    added.add_argument("--camera", type=name_or_index, metavar="NAME|INDEX", help="a camera of the scene (default: its first)")
+    added.add_argument("--variant", type=name_or_index, metavar="NAME|INDEX", help="of the scene's materials")
     added.add_argument(
         "--workgroup", type=workgroup, default="auto", metavar="auto|256|512|N", help="lanes a workgroup"
     )
@@ -227,6 +230,7 @@ def _frame_options_of(arguments: argparse.Namespace) -> FrameOptions:
         env=arguments.env,
         cull=arguments.cull,
         exposure=arguments.exposure,
+        variant=arguments.variant,
     )
 
 
@@ -285,12 +289,39 @@ def run_render(arguments: argparse.Namespace) -> int:
 
 
 def run_info(arguments: argparse.Namespace) -> int:
-    import engine
-    from renderer.app import opening, tables
-
     if arguments.scene is not None:
-        tables.print_scene(opening.load_scene(arguments.scene, strict=arguments.strict, quiet=arguments.quiet))
+        return _run_info_of_scene(arguments)
+    if arguments.json is not None:
+        raise UsageError("--json: is for the facts of a scene; name one")
+
+    import engine
+    from renderer.app import tables
+
     tables.print_devices(engine.devices())
+    return 0
+
+
+def _run_info_of_scene(arguments: argparse.Namespace) -> int:
+    target = None if arguments.json in (None, "-") else Path(arguments.json)
+    if target is not None:
+        check_output(target, "--json")
+
+    import msgspec
+
+    from renderer.app import opening
+    from renderer.scene.summary import summary
+
+    scene = opening.load_scene(arguments.scene, strict=arguments.strict, quiet=True)  # its warnings are among the facts
+    facts = summary(scene, (arguments.size[0], arguments.size[1]))
+    encoded = msgspec.json.format(msgspec.json.encode(facts), indent=2) + b"\n"
+    if target is not None:
+        target.write_bytes(encoded)
+    if arguments.json == "-":
+        sys.stdout.buffer.write(encoded)
+    else:
+        from renderer.app import tables
+
+        tables.print_scene(facts)
     return 0
 
 

@@ -51,6 +51,7 @@ class FrameOptions:
     env: str | None = None  # "sky", "none", or a picture's path
     cull: bool = False
     exposure: float = 0.0  # stops
+    variant: int | str | None = None  # of the scene
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,7 @@ def _open_session(
     import renderer.scene.gltf  # noqa: F401 - both are imported here so that `imported_s` has them
     from engine import events, resolved
     from renderer.scene.surroundings import surrounded
+    from renderer.scene.variants import in_variant
 
     imported_s = seconds_since_start()
     heard = ignore if options.quiet else warn
@@ -114,7 +116,7 @@ def _open_session(
     resolved(options.backend)  # said before the work
     started = time.perf_counter()
     progress("loading", 0.0)
-    scene = load_scene(options.scene, strict=options.strict, quiet=options.quiet)
+    scene = in_variant(load_scene(options.scene, strict=options.strict, quiet=options.quiet), options.variant)
     scene.culled = options.cull
     if options.env is not None or make is not _static_session:  # the hand-written shaders have a sky of one colour for scenes without light
         scene = surrounded(scene, options.env)

@@ -6,9 +6,8 @@ ever cut.
 
 from __future__ import annotations
 
-import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rich import box
@@ -18,10 +17,10 @@ from rich.table import Table
 
 from renderer.app.compare import Comparison
 from renderer.app.record import Record
-from renderer.scene.model import Camera, Perspective, Scene
 
 if TYPE_CHECKING:
     from engine import DeviceStatus
+    from renderer.scene.summary import Summary
 
 PIPE_WIDTH = 160
 
@@ -48,6 +47,11 @@ def figure(value: float | None, unit: str = "") -> str:
 
 def mebibytes(size: int | None) -> str:
     return figure(None if size is None else size / 2**20, "MiB")
+
+
+def memory(size: int) -> str:
+    """Bytes in the unit that suits them."""
+    return mebibytes(size) if size >= 2**20 else figure(size / 2**10, "KiB") if size >= 2**10 else figure(size, "bytes")
 
 
 def print_record(record: Record) -> None:
@@ -127,46 +131,85 @@ def print_devices(devices: Iterable[DeviceStatus]) -> None:
     _console().print(table)
 
 
-def print_scene(scene: Scene) -> None:
-    """What is in a scene: totals, extent, cameras, materials and lights."""
+def print_scene(facts: Summary) -> None:
+    """What is in a scene, what of it is not drawn, what it will cost; tables that would be empty are left out."""
     console = _console()
-    totals, bounds = scene.totals(), scene.bounds()
-    console.print(f"{scene.path}", markup=False, highlight=False)
-    table = _table("what", "how many", figures=(1,))
-    rows = (
-        ("triangles", totals.triangles),
-        ("meshes", len(scene.meshes)),
-        ("instances", totals.instances),
-        ("materials", totals.materials),
-        ("lights", totals.lights),
-        ("triangles of lights", totals.light_triangles),
-        ("cameras", len(scene.cameras)),
-        ("warnings", len(scene.warnings)),
-    )
-    for label, number in rows:
-        table.add_row(label, figure(number))
+    console.print(f"{facts.file.path}: {facts.file.format}, {memory(facts.file.bytes)}", markup=False, highlight=False)
+    table = _table("what", "figure")
+    for label, value in _facts(facts):
+        table.add_row(label, escape(value))
     console.print(table)
-    if bounds is not None:
-        low, high = (", ".join(figure(float(value)) for value in corner) for corner in bounds)
-        console.print(f"extent: {low} to {high} m", highlight=False)
-    if scene.cameras:
-        cameras = _table("camera", "name", "projection")
-        for index, camera in enumerate(scene.cameras):
-            cameras.add_row(str(index), escape(camera.name), _projection(camera))
-        console.print(cameras)
-    if scene.materials:
-        heads = ("material", "name", "base colour", "metallic", "roughness", "emits W/(sr m2)")
-        materials = _table(*heads, figures=(3, 4))
-        for index, material in enumerate(scene.materials):
-            colour = " ".join(f"{value:.3g}" for value in material.base_color_factor[:3])
-            emitted = " ".join(f"{value:.3g}" for value in material.emissive) if material.is_emissive else ""
-            factors = (figure(material.metallic), figure(material.roughness))
-            materials.add_row(str(index), escape(material.name), colour, *factors, emitted)
-        console.print(materials)
+    for printed in (_cameras(facts), _extensions(facts), _costs(facts)):
+        if printed.row_count:
+            console.print(printed)
+    console.print(f"kernels are shaped by: {', '.join(facts.costs.kernels)}", markup=False, highlight=False)
+    console.print(f"costs are estimates, {facts.costs.basis}", markup=False, highlight=False)
+    for warning in facts.warnings:
+        console.print(f"warning: {warning}", markup=False, highlight=False, soft_wrap=True)
 
 
-def _projection(camera: Camera) -> str:
-    projection = camera.projection
-    if isinstance(projection, Perspective):
-        return f"perspective, {math.degrees(projection.yfov):.1f} degrees high"
-    return f"orthographic, {2 * projection.xmag:.4g} x {2 * projection.ymag:.4g} m"
+def _facts(facts: Summary) -> Iterator[tuple[str, str]]:
+    geometry, materials, textures, lights = facts.geometry, facts.materials, facts.textures, facts.lights
+    shared = f", {geometry.unique_triangles:,} unique" if geometry.unique_triangles != geometry.triangles else ""
+    yield "triangles", f"{geometry.triangles:,} drawn{shared}"
+    yield "meshes", f"{geometry.meshes:,} placed {geometry.instances:,} times, {geometry.vertices:,} vertices"
+    if geometry.extent is not None:
+        low, high = (", ".join(figure(value) for value in corner) for corner in geometry.extent)
+        yield "extent", f"{low} to {high} m"
+    modes = [f"{count} {mode.lower()}" for mode, count in materials.alpha_modes.items() if mode != "OPAQUE"]
+    sides = [f"{materials.double_sided} double-sided"] if materials.double_sided else []
+    yield "materials", "; ".join([str(materials.count), *modes, *sides])
+    if materials.features:
+        yield "of which use", ", ".join(f"{name} {count}" for name, count in materials.features.items())
+    if textures.textures:
+        yield "textures", f"{textures.textures} of {textures.images} images, {memory(textures.decoded_bytes)} decoded"
+        shrunk = f"; {textures.shrunk} images are made smaller" if textures.shrunk else ""
+        unread = f"; {textures.unread} images cannot be read" if textures.unread else ""
+        held, budget = memory(textures.device_bytes), memory(textures.budget_bytes)
+        yield "on the device", f"{held} with their levels, of {budget} at most{shrunk}{unread}"
+    if textures.largest is not None:
+        largest = textures.largest
+        yield "largest image", f"{largest.name}, {largest.width} x {largest.height}, {memory(largest.bytes)}"
+    punctual = {"directional": lights.directional, "point": lights.point, "spot": lights.spot}
+    kinds = [f"{count} {kind}" for kind, count in punctual.items() if count]
+    if lights.emissive:
+        kinds.insert(0, f"{lights.emissive:,} emissive, of {lights.emissive_triangles:,} triangles")
+    yield "lights", "; ".join(kinds) or "none"
+    yield "surroundings", lights.surroundings
+    if facts.variants:
+        yield "variants", ", ".join(facts.variants)
+    if facts.rest_pose:
+        yield "at rest", f"{', '.join(facts.rest_pose)}: drawn in rest pose"
+
+
+def _cameras(facts: Summary) -> Table:
+    table = _table("camera", "name", "projection")
+    for index, camera in enumerate(facts.cameras):
+        if camera.projection == "perspective":
+            lens = f", lens of {figure(camera.aperture)} m" if camera.aperture > 0 else ""
+            focus = f", sharp at {figure(camera.focus)} m" if camera.focus is not None else ""
+            told = f"perspective, {camera.height:.1f} degrees high{lens}{focus}"
+        else:
+            told = f"orthographic, {figure(camera.height)} m high"
+        table.add_row(str(index), escape(camera.name), told)
+    return table
+
+
+def _extensions(facts: Summary) -> Table:
+    table = _table("extension", "required", "state")
+    for extension in facts.extensions:
+        why = f": {extension.why}" if extension.why else ""
+        table.add_row(escape(extension.name), "yes" if extension.required else "", escape(extension.state + why))
+    return table
+
+
+def _costs(facts: Summary) -> Table:
+    costs = facts.costs
+    title = f"costs of a picture of {costs.size[0]} x {costs.size[1]}"
+    table = _table("what", "CPU", "OpenGL, OpenCL", figures=(1, 2), title=title)
+    for name in ("triangles", "tree", "corners", "materials", "lights", "textures", "frame", "total"):
+        sizes = [getattr(device, name) for device in (costs.cpu, costs.gpu)]
+        if any(sizes):
+            table.add_row(name, *(memory(size) for size in sizes))
+    table.add_row("building the tree", *(f"about {device.bvh_seconds:.2g} s" for device in (costs.cpu, costs.gpu)))
+    return table

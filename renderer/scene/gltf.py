@@ -46,10 +46,9 @@ EXTENSIONS = {
     "KHR_node_visibility",
     "KHR_texture_basisu",
     "KHR_texture_transform",
-    "KHR_xmp",
-    "KHR_xmp_json_ld",
+    *undrawn.METADATA,
 }
-LOST_EXTENSIONS = {"KHR_animation_pointer", "KHR_xmp", "KHR_xmp_json_ld"}  # not in a saved scene
+LOST_EXTENSIONS = {"KHR_animation_pointer", *undrawn.METADATA}  # not in a saved scene
 KEPT = {"textures", "colours"}  # features that a saved scene has
 
 
@@ -159,6 +158,7 @@ class _Loader:
             lights=self._lights,
             variants=variants,
             extensions=used,
+            required=document.root.extensions_required,
             undrawn=[
                 *(kind for kind in undrawn.FEATURES if kind in self._features),
                 *(name for name in used if name in undrawn.EXTENSIONS or name not in EXTENSIONS),

@@ -39,10 +39,22 @@ def load(path: str | Path, *, strict: bool = False, warn: Callable[[str], None] 
     return scene
 
 
+def format_of(path: Path) -> str:
+    """The name of a scene file's format."""
+    kind, marked = _kind(path)
+    return f"glTF 2.0, {'binary' if marked else 'JSON'}" if kind == "gltf" else kind.upper()
+
+
 def kind_of(file: Path) -> str:
     """The importer of a file, by name."""
+    return _kind(file)[0]
+
+
+def _kind(file: Path) -> tuple[str, bool]:
+    """The importer of a file, and whether a mark at its beginning tells it."""
     try:
         head = read_file(file, 4)
     except OSError:  # the importer has a text for it
         head = b""
-    return BY_MARK.get(head) or BY_ENDING.get(file.suffix.lower(), "gltf")
+    marked = BY_MARK.get(head)
+    return marked or BY_ENDING.get(file.suffix.lower(), "gltf"), marked is not None

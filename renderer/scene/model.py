@@ -252,6 +252,7 @@ class Scene:
     variant: int | None = None
     culled: bool = False  # what has but a front is not there for what comes from its back (see `Material.shows_back`)
     extensions: list[str] = field(default_factory=list)  # that the file says it uses
+    required: list[str] = field(default_factory=list)  # of these, those without which it says that it cannot be shown
     strict: bool = False  # whether what turns out later to be wrong with the file (a damaged picture) is an error
     undrawn: list[str] = field(default_factory=list)  # of these, and of other features by name, what is not in the picture
 

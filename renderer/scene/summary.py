@@ -1,40 +1,375 @@
-"""What is in a scene, as plain data for whoever shows it: `rayfuse info`, a panel, a test.
+"""What is in a scene, what of it is not drawn, and what it will cost, as plain data: for `rayfuse info`, a panel, a test.
 
-Counts are of what is drawn (instanced triangles each time). The bytes of pictures are those of their decoded pixels, from the headers:
-nothing is decoded for it.
+Nothing is decoded, built or sent to a device for it. Sizes of pictures come from their headers. What the device will hold is worked out
+from the counts and from the layout of its tables; what building takes, from seconds a triangle that were measured (`SECONDS`): within a
+factor of two on another machine, and so it is said with "about".
+
+Triangles count twice: as drawn, each placing of a mesh anew, and unique, as stored. Geometries whose corners and triangles are the same
+arrays are one part, however many materials they have and wherever they stand; parts that are placed several times are what a tree of two
+levels shares, so memory and building go by the unique ones, and each placing adds a row.
+
+The classes are the schema of `rayfuse info SCENE --json`, field by field (`docs/info.md`).
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from renderer.scene.model import Scene
-from renderer.scene.pictures import picture_sizes, used_images
+from renderer.scene.default_sky import needs_sky
+from renderer.scene.importers import format_of
+from renderer.scene.model import Environment, Geometry, Material, Orthographic, Scene, SceneError
+from renderer.scene.model_material import LAYER_DEFAULTS
+from renderer.scene.pictures import halvings_within, picture_sizes, used_images
+from renderer.scene.room import BUDGET
+
+SCHEMA = 1
+REST_POSE = ("animations", "skins", "morph targets")  # shown as they are at rest
+PLACING_BYTES = 128  # of a placed part in a tree of two levels: a matrix each way, and its box
+PIXEL_BYTES = 20  # of the film and the picture: sums of three floats, a count, RGBA8
+LIGHT_BYTES = 72  # of an emissive triangle: 16 floats and its place in the alias table
+
+# Of a triangle. Trees were measured over 40,000 to 260,000 triangles of rooms and bumpy shapes, on one core of a Xeon (AVX-512) at 2 GHz.
+TRIANGLE_BYTES = {"wide": 20, "lone": 32}
+TREE_BYTES = {"wide": 52, "lone": 98}
+SECONDS = {"wide": 0.75e-6, "lone": 1.75e-6}
+BASIS = "about: bytes from the layout of the tables, seconds as measured on one core of a Xeon at 2 GHz"
+
+Walk = Literal["wide", "lone"]  # a ray tests vectors of children, as on the CPU; a ray alone, as on OpenGL and OpenCL
 
 
-def summary(scene: Scene) -> dict[str, Any]:
-    """Plain data: names and numbers, lists and dicts of them.
+@dataclass(frozen=True)
+class FileFacts:
+    """The scene's file alone, without those that it refers to."""
 
-    `lights` counts emissive geometries as placed and punctual lights by kind; `textures` are those that materials use, `images` their
-    pictures and `image_bytes` what those take decoded; `undrawn` names features and extensions that are not in the picture.
-    """
+    path: str
+    format: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class GeometryFacts:
+    """`instances`: placings of meshes; `vertices`: as stored; `extent`: the corners of the box of all that is drawn, metres."""
+
+    triangles: int
+    unique_triangles: int
+    meshes: int
+    instances: int
+    vertices: int
+    extent: tuple[tuple[float, float, float], tuple[float, float, float]] | None
+
+
+@dataclass(frozen=True)
+class MaterialFacts:
+    """`features`: how many materials use each; `alpha_modes`: how many have each."""
+
+    count: int
+    features: dict[str, int]
+    alpha_modes: dict[str, int]
+    double_sided: int
+
+
+@dataclass(frozen=True)
+class PictureFacts:
+    """One picture, by its header."""
+
+    name: str
+    width: int
+    height: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class TextureFacts:
+    """`textures` that materials use and the `images` of those; what they take decoded, and on the device with their levels of detail, once
+    `shrunk` of them have been halved to fit the budget. `unread`: images whose headers say nothing."""
+
+    textures: int
+    images: int
+    unread: int
+    decoded_bytes: int
+    device_bytes: int
+    budget_bytes: int
+    shrunk: int
+    largest: PictureFacts | None
+
+
+@dataclass(frozen=True)
+class LightFacts:
+    """Emissive geometries as placed and their triangles; punctual lights by kind; what surrounds the scene, in words."""
+
+    emissive: int
+    emissive_triangles: int
+    directional: int
+    point: int
+    spot: int
+    surroundings: str
+
+
+@dataclass(frozen=True)
+class CameraFacts:
+    """`height`: of the view, in degrees, or in metres where it is orthographic; `aperture`: the radius of the lens, m; `focus`: what is
+    sharp, m."""
+
+    name: str
+    projection: Literal["perspective", "orthographic"]
+    height: float
+    aperture: float
+    focus: float | None
+
+
+@dataclass(frozen=True)
+class ExtensionFacts:
+    """`why`: for one that is not drawn."""
+
+    name: str
+    required: bool
+    state: Literal["drawn", "not drawn", "unknown"]
+    why: str
+
+
+@dataclass(frozen=True)
+class DeviceCosts:
+    """Bytes on a device, and the seconds that building the BVH takes on the host."""
+
+    triangles: int
+    tree: int
+    corners: int
+    materials: int
+    lights: int
+    textures: int
+    frame: int
+    total: int
+    bvh_seconds: float
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Estimates for a picture of `size`; `kernels`: what of the scene shapes their code."""
+
+    size: tuple[int, int]
+    cpu: DeviceCosts
+    gpu: DeviceCosts
+    kernels: list[str]
+    basis: str = BASIS
+
+
+@dataclass(frozen=True)
+class Summary:
+    """All of it. `undrawn`: features and extensions that are not in the picture; `rest_pose`: what stands still."""
+
+    file: FileFacts
+    geometry: GeometryFacts
+    materials: MaterialFacts
+    textures: TextureFacts
+    lights: LightFacts
+    cameras: list[CameraFacts]
+    variants: list[str]
+    extensions: list[ExtensionFacts]
+    undrawn: list[str]
+    rest_pose: list[str]
+    warnings: list[str]
+    costs: Costs
+    schema: int = SCHEMA
+
+
+def summary(scene: Scene, size: tuple[int, int] = (1280, 720)) -> Summary:
+    """The facts of a scene; `size`: of the picture that is to be drawn. Raises SceneError where there is nothing to draw."""
     totals = scene.totals()
-    refs = [ref for material in scene.materials for _, ref in material.textures()]
-    sizes = picture_sizes(scene)
-    return {
-        "triangles": totals.triangles,
-        "instances": totals.instances,
-        "meshes": sum(1 for mesh in scene.meshes if mesh.geometries),
-        "vertices": sum(len(geometry.positions) for mesh in scene.meshes for geometry in mesh.geometries),
-        "materials": totals.materials,
-        "cameras": [camera.name for camera in scene.cameras],
-        "lights": {"emissive": totals.lights, **dict(sorted(Counter(light.kind for light in scene.lights).items()))},
-        "textures": len({ref.texture for ref in refs}),
-        "images": len(used_images(scene)),
-        "image_bytes": sum(size.bytes for size in sizes.values()),
-        "variants": list(scene.variants),
-        "extensions": list(scene.extensions),
-        "undrawn": list(scene.undrawn),
-        "warnings": len(scene.warnings),
+    if not totals.triangles:
+        raise SceneError(f"{scene.path}: there is nothing to draw: no triangles in its scene")
+    kinds = Counter(light.kind for light in scene.lights)
+    textures = _textures(scene)
+    return Summary(
+        file=FileFacts(str(scene.path), format_of(scene.path), scene.path.stat().st_size),
+        geometry=_geometry(scene),
+        materials=_materials(scene.materials),
+        textures=textures,
+        lights=LightFacts(
+            totals.lights, totals.light_triangles, kinds["directional"], kinds["point"], kinds["spot"], _surroundings(scene)
+        ),
+        cameras=_cameras(scene),
+        variants=list(scene.variants),
+        extensions=[_extension(name, name in scene.required) for name in scene.extensions],
+        undrawn=list(scene.undrawn),
+        rest_pose=[name for name in REST_POSE if name in scene.lost],
+        warnings=list(scene.warnings),
+        costs=_costs(scene, size, textures.device_bytes),
+    )
+
+
+def parts(scene: Scene) -> dict[tuple[Any, ...], tuple[Geometry, int]]:
+    """The parts of what is drawn, by where their arrays are: each with how often it is placed."""
+    found: dict[tuple[Any, ...], tuple[Geometry, int]] = {}
+    for geometry, count in _placed(scene):
+        key = (*_place(geometry.positions), *_place(geometry.indices))
+        found[key] = (geometry, count + found.get(key, (geometry, 0))[1])
+    return found
+
+
+def _placed(scene: Scene) -> Iterator[tuple[Geometry, int]]:
+    """Each geometry of each instance, and how often that places it."""
+    for instance in scene.instances:
+        for geometry in scene.meshes[instance.mesh].geometries:
+            yield geometry, instance.count
+
+
+def _place(array: Any) -> tuple[Any, ...]:
+    """What two arrays have in common that are the same: views of one memory are not one object."""
+    return array.ctypes.data, array.shape, array.strides
+
+
+def _unique_triangles(scene: Scene) -> int:
+    return sum(len(geometry.indices) for geometry, _ in parts(scene).values())
+
+
+def _geometry(scene: Scene) -> GeometryFacts:
+    totals, bounds = scene.totals(), scene.bounds()
+    corners = {_place(geometry.positions): len(geometry.positions) for mesh in scene.meshes for geometry in mesh.geometries}
+    extent = None
+    if bounds is not None:
+        (a, b, c), (d, e, f) = bounds.tolist()
+        extent = ((a, b, c), (d, e, f))
+    meshes = len({instance.mesh for instance in scene.instances})
+    return GeometryFacts(totals.triangles, _unique_triangles(scene), meshes, totals.instances, sum(corners.values()), extent)
+
+
+def _materials(materials: list[Material]) -> MaterialFacts:
+    features = Counter(name for material in materials for name in features_of(material))
+    modes = Counter(material.alpha_mode for material in materials)
+    return MaterialFacts(
+        len(materials),
+        dict(sorted(features.items())),
+        {mode: modes[mode] for mode in ("OPAQUE", "MASK", "BLEND") if modes[mode]},
+        sum(material.double_sided for material in materials),
+    )
+
+
+def features_of(material: Material) -> list[str]:
+    """What a material uses, by name."""
+    layers = {name: getattr(material, name) != default for name, default in LAYER_DEFAULTS.items()}
+    there = {
+        "metallic": material.metallic > 0.0,
+        "specular": (material.specular_factor, *material.specular_color_factor) != (1.0, 1.0, 1.0, 1.0),
+        "ior": material.ior != 1.5,
+        "dispersion": material.dispersion > 0.0,
+        "emission": material.is_emissive,
+        "unlit": material.unlit,
+        "textures": any(True for _ in material.textures()),
+        "normal map": material.normal_texture is not None,
+        **{name.replace("_", " "): used for name, used in layers.items()},
     }
+    return [name for name, used in there.items() if used]
+
+
+def _textures(scene: Scene) -> TextureFacts:
+    used = used_images(scene)
+    if not used:
+        return TextureFacts(0, 0, 0, 0, 0, BUDGET, 0, None)
+    from renderer.scene.texture_tables import texel_bytes
+
+    sizes, cost = picture_sizes(scene), texel_bytes(scene)
+    halvings = halvings_within(sizes, BUDGET, cost)
+    largest = max(sizes, key=lambda number: sizes[number].bytes, default=None)
+    told = None
+    if largest is not None:
+        image, size = scene.images[largest], sizes[largest]
+        told = PictureFacts(image.name or image.at, size.width, size.height, size.bytes)
+    return TextureFacts(
+        len({ref.texture for material in scene.materials for _, ref in material.textures()}),
+        len(used),
+        len(used) - len(sizes),
+        sum(size.bytes for size in sizes.values()),
+        sum(cost(number, size.halved(halvings[number])) for number, size in sizes.items()),
+        BUDGET,
+        sum(times > 0 for times in halvings.values()),
+        told,
+    )
+
+
+def _surroundings(scene: Scene) -> str:
+    """What surrounds a scene, in words."""
+    if scene.environment is None:
+        return "nothing: as the scene would be dark, a clear sky with a sun is added" if needs_sky(scene) else "nothing"
+    return described(scene.environment)
+
+
+def described(environment: Environment) -> str:
+    """Surroundings in words."""
+    colour = " ".join(f"{value * environment.strength:.3g}" for value in environment.radiance)
+    if environment.image is None:
+        return f"light of one colour, {colour} W/(sr m2)"
+    height, width = environment.image.shape[:2]
+    return f"a picture of {width} x {height}, times {colour}"
+
+
+def _cameras(scene: Scene) -> list[CameraFacts]:
+    found = []
+    for camera in scene.cameras:
+        lens = camera.projection
+        if isinstance(lens, Orthographic):
+            found.append(CameraFacts(camera.name, "orthographic", 2 * abs(lens.ymag), 0.0, None))
+        else:
+            found.append(CameraFacts(camera.name, "perspective", math.degrees(lens.yfov), camera.aperture, camera.focus))
+    return found
+
+
+def _extension(name: str, required: bool) -> ExtensionFacts:
+    from renderer.scene import undrawn
+    from renderer.scene.gltf import EXTENSIONS
+
+    if name in undrawn.EXTENSIONS:
+        return ExtensionFacts(name, required, "not drawn", undrawn.EXTENSIONS[name])
+    if name in undrawn.METADATA:
+        return ExtensionFacts(name, required, "not drawn", undrawn.METADATA[name])
+    return ExtensionFacts(name, required, "drawn" if name in EXTENSIONS else "unknown", "")
+
+
+def _costs(scene: Scene, size: tuple[int, int], textures: int) -> Costs:
+    """Estimates, from the unique triangles and what their rows have in them."""
+    from renderer.scene.upload import PACKET_TRIANGLES
+    from renderer.shading.corner_rows import NO_CORNERS, Corners
+    from renderer.shading.light import FEW
+    from renderer.shading.material_rows import look_of, width_of
+
+    there = parts(scene)
+    geometries = [geometry for geometry, _ in there.values()]
+    transparent = any(geometry.colours is not None and bool((geometry.colours[:, 3] < 1).any()) for geometry in geometries)
+    look = look_of(scene.materials, transparent)
+    directed = look.directed and any(geometry.tangents is not None for geometry in geometries)
+    smooth = any(geometry.normals is not None for geometry in geometries)
+    corners = Corners(directed or smooth, directed, look.texcoords, any(geometry.colours is not None for geometry in geometries))
+    row = 4 * corners.width if corners != NO_CORNERS else 0
+    totals, unique = scene.totals(), sum(len(geometry.indices) for geometry in geometries)
+    placings = sum(count for _, count in there.values())
+    rest = {
+        "corners": row * unique,
+        "materials": 4 * width_of(look) * len(scene.materials),
+        "lights": LIGHT_BYTES * totals.light_triangles,
+        "textures": textures,
+        "frame": PIXEL_BYTES * size[0] * size[1],
+    }
+
+    def on(walk: Walk) -> DeviceCosts:
+        tree = TREE_BYTES[walk] * unique + (PLACING_BYTES * placings if placings > len(there) else 0)
+        held = {"triangles": TRIANGLE_BYTES[walk] * unique, "tree": tree, **rest}
+        return DeviceCosts(**held, total=sum(held.values()), bvh_seconds=SECONDS[walk] * unique)
+
+    kernels = [
+        f"{'packets of rays' if totals.triangles <= PACKET_TRIANGLES else 'single rays'} on the CPU",
+        "facets" if look.facets else "matt surfaces only",
+        *(name.replace("_", " ") for name, used in vars(look.layers).items() if used),
+        *(["alpha"] if look.alpha else []),
+        *(["unlit surfaces"] if look.unlit else []),
+        *(f"texture: {slot.name.replace('_', ' ').replace('.', ' ')}" for slot in look.slots),
+        *(["smooth normals"] if corners.normals else []),
+        *(["tangents"] if corners.tangents else []),
+        *(["colours of vertices"] if corners.colours else []),
+        *([f"{'few' if totals.light_triangles <= FEW else 'many'} emissive triangles"] if totals.light_triangles else []),
+        *(["punctual lights"] if scene.lights else []),
+        *(["surroundings"] if scene.environment is not None or not (scene.lights or totals.lights) else []),
+    ]
+    return Costs(size, on("wide"), on("lone"), kernels)

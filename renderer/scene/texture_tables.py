@@ -110,12 +110,7 @@ def texture_tables(
     chains = _chains(scene)
     if not chains:
         return None
-
-    def cost(image: int, size: Size) -> int:
-        levels = (level_sizes(size.width, size.height, chain.mips) for chain in chains[image].values())
-        return sum(4 * width * height for sizes in levels for width, height in sizes)
-
-    plan = planned(scene, chains, budget, cost, free_host_memory())
+    plan = planned(scene, chains, budget, texel_bytes(scene), free_host_memory())
     blocks: dict[tuple[int, Use], Block] = {}
     total = 0
     for image, uses in chains.items():
@@ -156,6 +151,17 @@ def texture_tables(
     numbers, levels = _rows(scene, blocks)
     textures = Textures(Tensor.over(texels, dims=("texture_texels",)), Tensor(levels, dims=("texture_levels",)), _features(levels[:, 3]))
     return TextureTables(textures, numbers, texels, blocks, texels.nbytes + levels.nbytes, time.perf_counter() - started)
+
+
+def texel_bytes(scene: Scene) -> Callable[[int, Size], int]:
+    """What the images that kernels read take on the device, levels of detail and all, by their numbers and sizes."""
+    chains = _chains(scene)
+
+    def cost(image: int, size: Size) -> int:
+        levels = (level_sizes(size.width, size.height, chain.mips) for chain in chains.get(image, {}).values())
+        return sum(4 * width * height for sizes in levels for width, height in sizes)
+
+    return cost
 
 
 def _workers(plan: Plan, held: int, threads: int | None) -> int:

@@ -39,6 +39,8 @@ BAD_ARGUMENTS = {
     "picture of unknown kind": (("bench", "a.glb", "--image", "a.bmp"), "--image a.bmp: unknown kind of picture"),
     "no such scene": (("bench", "no-such-file.glb"), "no-such-file.glb"),
     "no such record": (("compare", "a.json", "b.json"), "a.json: cannot be read"),
+    "facts of no scene": (("info", "--json", "-"), "--json: is for the facts of a scene; name one"),
+    "facts into no folder": (("info", "a.glb", "--json", "no/a.json"), "--json no/a.json: there is no folder"),
     "threshold below zero": (("compare", "a.json", "b.json", "--threshold", "-1"), "must be a number from 0"),
 }
 
@@ -177,13 +179,13 @@ def test_a_camera_that_is_not_there_is_exit_code_2(
         assert done.stdout == ""
 
 
-def test_info_tells_of_each_backend_and_of_the_scene(
+def test_info_tells_of_each_backend_or_of_a_scene(
     rayfuse: Callable[..., subprocess.CompletedProcess[str]], cornell: Path
 ) -> None:
-    done = rayfuse("info", cornell)
-    assert done.returncode == 0
-    for word in ("cpu", "reference", "triangles", "materials"):
-        assert word in done.stdout
+    devices, scene = rayfuse("info"), rayfuse("info", cornell)
+    assert devices.returncode == scene.returncode == 0
+    assert all(word in devices.stdout for word in ("cpu", "reference"))
+    assert all(word in scene.stdout for word in ("triangles", "materials"))
 
 
 def test_the_cache_is_told_of_and_cleared(

@@ -5,11 +5,9 @@ The models lie in `../shared/data` beside the project; without them those tests 
 
 from __future__ import annotations
 
-import importlib.util
-import sys
+import importlib
 import time
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -130,17 +128,9 @@ def test_a_quarter_million_triangles_load_in_a_tenth_of_a_second() -> None:
     assert (totals.triangles, totals.lights, totals.light_triangles) == (256_014, 1, 2)
 
 
-def make_scenes() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make_scenes", ROOT / "scenes" / "make_scenes.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["make_scenes"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_the_scenes_of_the_project_are_what_their_script_makes(tmp_path: Path) -> None:
-    module = make_scenes()
+def test_the_scenes_of_the_project_are_what_their_script_makes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "scenes")
+    module = importlib.import_module("make_scenes")
     module.main(tmp_path)
     assert sorted(module.SCENES) == sorted(OWN) == sorted(path.stem for path in (ROOT / "scenes").glob("*.gltf"))
     for name in OWN:

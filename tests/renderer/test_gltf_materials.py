@@ -125,8 +125,8 @@ def test_every_texture_of_a_material_is_held_with_its_place(tmp_path: Path) -> N
         )
     ]
     assert sorted(used.texture for _, used in scene.materials[0].textures()) == list(range(19))
-    told = summary(scene)
-    assert (told["textures"], told["images"], told["image_bytes"]) == (19, 19, 19 * 18)
+    told = summary(scene).textures
+    assert (told.textures, told.images, told.decoded_bytes) == (19, 19, 19 * 18)
 
 
 @pytest.mark.parametrize(
@@ -304,7 +304,8 @@ def test_punctual_lights_stand_where_their_nodes_are_whatever_their_scale(tmp_pa
         ("light 2", "directional", (1.0, 1.0, 1.0), 3.0, math.inf),
     ]
     assert (spot.inner_cone, spot.outer_cone) == (0.1, 0.5) and isinstance(bulb, Light) and sun.kind == "directional"
-    assert summary(scene)["lights"] == {"emissive": 0, "directional": 1, "point": 1, "spot": 1}
+    told = summary(scene).lights
+    assert (told.emissive, told.directional, told.point, told.spot) == (0, 1, 1, 1)
 
 
 @pytest.mark.parametrize(

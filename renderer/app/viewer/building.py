@@ -151,10 +151,12 @@ class Recipe:
         say("loading the scene", 0.0)
         from renderer.scene.importers import load
         from renderer.scene.surroundings import surrounded
+        from renderer.scene.variants import in_variant
 
-        scene = load(self.structure.scene.path, strict=self.options.strict, warn=self.warn)
-        scene.culled = self.options.cull
-        return surrounded(scene, self.options.env)
+        path, options = self.structure.scene.path, self.options
+        scene = load(path, strict=options.strict, warn=self.warn)
+        scene.culled = options.cull
+        return surrounded(in_variant(scene, options.variant if path == options.scene else None), options.env)
 
     def _session(self, scene: Scene, device: Device, shading: ModuleType | None, say: Say) -> Session:
         from renderer.pipeline.session import Session
