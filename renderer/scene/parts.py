@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from renderer.scene.model import Geometry, Scene
+from renderer.scene.model import QUIET, Geometry, Scene
 from renderer.scene.model_texture import TextureRef
 from renderer.scene.soup import Float32s, Float64s, Placed, TriangleSoup, flattened, joined, transform
 
@@ -189,6 +189,7 @@ class _Part(NamedTuple):
     materials: NDArray[np.int32]
 
 
+@QUIET
 def parts_of(scene: Scene, *, shared: bool = True) -> Parts:
     """The parts of a scene. `shared`: False for one part, the world's, whatever is in it."""
     uses = _uses(scene)
@@ -312,6 +313,7 @@ def _from_middle(worlds: Float64s, middle: Float64s) -> Float64s:
     return result
 
 
+@QUIET
 def moved(parts: Parts, scene: Scene, numbers: Collection[int]) -> Parts | None:
     """The same parts after instances of these numbers have been placed anew; None where it takes another division, because one of them is
     in the world's part, or stands as good as flat now."""

@@ -1,4 +1,4 @@
-"""When a scene gets the neutral sky: where what shines in it leaves the rest dark."""
+"""When a scene is put under a sky: where what shines in it leaves the rest dark."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def test_what_moves_is_told_as_at_rest(tmp_path: Path) -> None:
 def test_lights_cameras_and_surroundings_are_told(tmp_path: Path, root: Path) -> None:
     dark = File()
     dark.node(mesh=dark.quad())
-    assert "neutral sky" in summary(dark.load(tmp_path)).lights.surroundings
+    assert "clear sky" in summary(dark.load(tmp_path)).lights.surroundings
     stage = summary(load(root / "scenes" / "features" / "stage.gltf"))
     assert (stage.lights.directional, stage.lights.point, stage.lights.spot, stage.lights.emissive) == (1, 1, 3, 0)
     assert stage.lights.surroundings == "nothing" and "punctual lights" in stage.costs.kernels
