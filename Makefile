@@ -7,6 +7,7 @@
 #   make bench           benchmarks every scene of scenes/: out/bench/NAME.json
 #   make bench-engine    the engine's image graphs: one JSON object
 #   make kernels-diff    the generated kernels against main's (REF=COMMIT: that commit's); fails where they differ
+#   make gallery         renders the scenes of scenes/features anew: docs/images/features, docs/gallery.md (about an hour)
 #   make view SCENE=FILE the viewer
 #   make clean           removes .venv, out and the caches of the tools
 #
@@ -20,7 +21,7 @@ TESTS ?= tests
 # What the tests run on: software OpenGL and OpenCL, a screen that nobody sees, keys and a mouse for it.
 DEBIAN := libegl1 libgl1 libgl1-mesa-dri pocl-opencl-icd xvfb xdotool weston
 
-.PHONY: demo test lint bench bench-engine kernels-diff view clean
+.PHONY: demo test lint bench bench-engine kernels-diff gallery view clean
 
 demo: .venv/.stamp-app
 	@mkdir -p out
@@ -45,6 +46,9 @@ bench-engine: .venv/.stamp-app
 
 kernels-diff: .venv/.stamp-app
 	@$(BIN)/python -m engine.inspect.kernels_diff $(if $(REF),--ref $(REF)) renderer/app/kernel_texts.py scenes
+
+gallery: .venv/.stamp-app
+	$(BIN)/python scenes/render_features.py
 
 view: .venv/.stamp-viewer
 	$(BIN)/rayfuse view $(SCENE)

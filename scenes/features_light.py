@@ -146,7 +146,7 @@ def lens() -> Document:
         place = (random.uniform(-17, -12), random.uniform(0.4, 5.5), random.uniform(-9, 8))
         scene.place(f"bulb {k}", bulbs[k % 4], place, 0.0, 0.13)
     lamp(scene, "key", (-5, 7, 5), (0, 0, 0), (4, 4), (8.0, 7.4, 6.6))
-    lamp(scene, "fill", (7, 4, 3), (0, 0, 0), (3, 3), (3.0, 3.6, 4.6))
+    lamp(scene, "fill", (10, 6, 8), (0, 0, 0), (5, 4), (3.6, 4.3, 5.5))
     scene.surrounded((0.05, 0.055, 0.07))
     eye, sharp = np.array([6.9, 1.9, 1.25]), np.array([0.5, 0.7, 0.5])
     scene.camera(tuple(eye), (0.0, 0.82, -0.05), 30.0, "lens", lens=(0.11, float(np.linalg.norm(sharp - eye))))

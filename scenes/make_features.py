@@ -62,7 +62,7 @@ FEATURES = {
         "Glass",
         "In front a bubble (a wall without thickness), water, glass, diamond's index, frosted glass. Behind them colours that deepen with "
         "the way that light goes in the glass: thin rims are pale, thick bottoms are not.",
-        (View("", ("--depth", "24"), 512),),
+        (View("", ("--depth", "16")),),
     ),
     "gems": Feature(
         materials.gems,
@@ -83,7 +83,7 @@ FEATURES = {
         "Paper and leaves",
         "Diffuse transmission: paper lets the light of the flames inside through and spreads it; leaves are brightest where they have the "
         "window behind them.",
-        (View("", ("--depth", "12"), 1024),),
+        (View("", ("--depth", "12"), 512),),
     ),
     "surfaces": Feature(
         pictures.surfaces,
@@ -109,12 +109,12 @@ FEATURES = {
         light.lens,
         "Lenses",
         "A camera whose lens has an opening of eleven centimetres, as glTF's extras say it, and the same board by an orthographic camera.",
-        (View("", ("--camera", "lens"), 512), View("-orthographic", ("--camera", "orthographic"))),
+        (View("", ("--camera", "lens")), View("-orthographic", ("--camera", "orthographic"))),
     ),
     "dahlia": Feature(
         light.dahlia,
         "Ten thousand petals",
-        "Five nodes, each of which places one petal of forty triangles two thousand times, by a translation, a rotation and a scale each.",
+        "Five nodes, each of which places one petal of 32 triangles two thousand times, by a translation, a rotation and a scale each.",
         (View(spp=128),),
     ),
     "variants": Feature(

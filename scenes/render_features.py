@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 from make_features import FEATURES, View
 
 ROOT = Path(__file__).parents[1]
 PAGE, PICTURES = ROOT / "docs" / "gallery.md", ROOT / "docs" / "images" / "features"
-SIZE = (480, 360)
+SIZE, LINE = (480, 360), 138
 QUALITY, MOST_BYTES = 88, 60_000
 
 HEAD = """# A gallery of features
@@ -41,9 +42,14 @@ def page() -> str:
         shown = [f"![{feature.title}](images/features/{name}{view.suffix}.jpg)" for view in feature.views]
         told = [f"    rayfuse {' '.join(command(name, view, f'{name}{view.suffix}.png'))}" for view in feature.views]
         extensions = ", ".join(f"`{extension}`" for extension in sorted(used)) or "none"
-        paragraphs = (f"## {feature.title}", "\n".join(shown), feature.text, f"Extensions: {extensions}", "\n".join(told))
+        paragraphs = (f"## {feature.title}", "\n".join(shown), wrapped(feature.text), wrapped(f"Extensions: {extensions}"), "\n".join(told))
         parts.append("\n\n".join(paragraphs) + "\n")
     return "\n".join(parts)
+
+
+def wrapped(text: str) -> str:
+    """A paragraph in lines."""
+    return textwrap.fill(text, LINE, break_long_words=False, break_on_hyphens=False)
 
 
 def render(name: str, view: View) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -86,3 +87,12 @@ def test_five_ways_of_storing_a_shape_give_the_same_shape() -> None:
         assert np.abs(geometry.positions - gourds[0].positions).max() < 1e-4
         assert geometry.normals is not None and gourds[0].normals is not None
         assert np.abs(geometry.normals - gourds[0].normals).max() < 1e-3
+
+
+def test_the_page_says_what_the_scenes_are_and_shows_their_pictures(scripts: dict[str, ModuleType]) -> None:
+    script = scripts["render_features"]
+    written = script.PAGE.read_text(encoding="utf-8")
+    assert written == script.page(), "python scenes/render_features.py writes it"
+    named = set(re.findall(r"\((images/features/[\w-]+\.jpg)\)", written))
+    assert named == {f"images/features/{path.name}" for path in script.PICTURES.iterdir()}
+    assert all((script.PAGE.parent / name).stat().st_size < MOST_PICTURE_BYTES for name in named)
