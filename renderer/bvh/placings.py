@@ -59,11 +59,10 @@ class Place(NamedTuple):
         turned: Vec3 = self.x * inner.x + self.y * inner.y + self.z * inner.z
         return turned
 
-    def tangent(self, inner: Vec3) -> Vec3:
-        """A vector within a surface of the part, in the world; not of unit length. The columns of the map's inverse are cross products of
-        its rows, over the determinant, of which only the sign matters here."""
+    def outward(self, inner: Vec3) -> Vec3:
+        """A vector of the part, in the world. The columns of the map's inverse are cross products of its rows, over its determinant."""
         moved: Vec3 = cross(self.y, self.z) * inner.x + cross(self.z, self.x) * inner.y + cross(self.x, self.y) * inner.z
-        return moved * self.side()
+        return moved * (self.mean * self.mean * self.mean)
 
     def side(self) -> Tensor:
         """-1 where the placing mirrors, else 1."""

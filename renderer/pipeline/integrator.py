@@ -10,8 +10,11 @@ Offsets: a hit point carries a rounding error of some units in the last place of
 the triangle's corners from it among them: a floor of a kilometre is rounded as such wherever one stands on it. Rays that leave the
 point start that far off the surface, whatever the scene's scale.
 
-Light for which the shading normal and the triangle's own disagree on which side of the surface it is does not exist, else it would leak
-through smooth surfaces.
+From smooth surfaces rays begin above the triangle, on the curved surface that it stands for (`Between.lift`), so that where day ends is
+where that turns away from the light, not its triangles. It costs no light, rather less is lost; rays that leave for a place do not meet
+those that come from it, which have no lift, so that long paths are not quite the same both ways. Where there is no such place, as in
+hollows and through bodies, light for which the shading normal and the triangle's own disagree on which side of the surface it is does not
+exist, else it would leak through.
 
 Surfaces have two sides, as things do, whether their files say so or not: many files have faces the wrong way round, of which a
 rasterizer shows the inside and a path tracer would show nothing but shadow. In a scene that is culled (glTF's doubleSided) what has but a
@@ -246,18 +249,17 @@ def connecting_density(scene: SceneData, path: PathState, met: Met, bsdf: BSDF) 
 
 def scatter(scene: SceneData, path: PathState, met: Met, bsdf: BSDF) -> PathState:
     """Light from a light, then the next direction."""
-    off = met.surface.normal * met.error
-    origin = met.surface.point + off
+    origin = met.above
     if connects(scene):
         path = connect(scene, path, met, bsdf, origin)
     sample, rng = bsdf.sample(path.rng)
     direction = met.basis.to_world(sample.wi)
     throughput = path.throughput * sample.weight
     if scene.corner is not None:
-        above = dot(met.surface.normal, direction) > 0
-        throughput = select(above if sample.through is None else above != sample.through, throughput, 0.0)
+        up = sample.wi.z > 0 if sample.through is None else ~sample.through
+        throughput = select(met.agrees(up, direction), throughput, 0.0)
     if sample.through is not None:
-        origin = select(sample.through, met.surface.point - off, origin)
+        origin = select(sample.through, met.below, origin)
         if path.medium is not None:
             path = path._replace(medium=beyond(met, sample.through, path.medium))
         if path.channel is not None:
@@ -312,8 +314,8 @@ def connect(scene: SceneData, path: PathState, met: Met, bsdf: BSDF, origin: Vec
     def leaving(way: Vec3) -> Vec3:
         if not lets_through(bsdf):
             return origin
-        behind = dot(met.surface.normal, way) < 0
-        return select(behind, met.surface.point - met.surface.normal * met.error, origin)
+        behind = dot(met.surface.normal if scene.corner is None else met.basis.n, way) < 0
+        return select(behind, met.below, origin)
 
     light, rng = aim(scene, receiver_of(met), lets_through(bsdf), leaving, path.rng)
     path = path._replace(rng=rng)
@@ -332,7 +334,7 @@ def connect(scene: SceneData, path: PathState, met: Met, bsdf: BSDF, origin: Vec
 
     reached = wi.z != 0 if lets_through(bsdf) else wi.z > 0
     if scene.corner is not None:
-        reached = reached & ((wi.z > 0) == (dot(met.surface.normal, light.direction) > 0))
+        reached = reached & met.agrees(wi.z > 0, light.direction)
     return cond(light.lit & reached & (light.cosine > 1e-6), visible, lambda path: path, path)  # type: ignore[no-any-return]
 
 

@@ -1,8 +1,9 @@
 """What is known of a place that a ray met: the surface, its shading frame, its material.
 
 A flat surface of a plain material needs its triangle's normal and its material's row. Scenes with more have a table of corners
-(`shading.corner_rows`), and their materials may have textures. Smooth surfaces are shaded by the normal between their corners', while
-offsets, and the question on which side of the surface a direction lies, go by the triangle's own. A shading normal that would look away
+(`shading.corner_rows`), and their materials may have textures. Smooth surfaces are shaded by the normal between their corners', and rays
+leave them from where the curved surface would be; on which side of the surface a direction lies goes by the triangle's own normal wherever
+that is not far below (`Met.agrees`). A shading normal that would look away
 from where the ray came from is bent until it does not.
 
 What of a place decides whether light passes it as if it were not there (`Veil`) is known first, and is all that a shadow ray asks.
@@ -26,6 +27,7 @@ from renderer.shading.texture import RayCone
 from renderer.vec import Basis, Ray, Vec3, basis_around, cross, dot, greater, normalize, select
 
 _LEAST = 1e-3  # cosine of a shading normal to wo
+_CLEAR = 16.0  # errors above a triangle from where rays are sure to meet it
 
 
 class Veil(NamedTuple):
@@ -64,6 +66,27 @@ class Met(NamedTuple):
     light_density: Tensor
     row: Row
     channel: Any = None  # of a path that goes through
+    lift: Vec3 | None = None  # from the triangle to the curved surface it stands for, None where all are flat
+
+    @property
+    def above(self) -> Vec3:
+        """Where rays begin that leave on the side of the normal."""
+        point = self.surface.point + self.surface.normal * self.error
+        return point if self.lift is None else point + self.lift
+
+    @property
+    def below(self) -> Vec3:
+        """Where rays begin that go through."""
+        result: Vec3 = self.surface.point - self.surface.normal * self.error
+        return result
+
+    def agrees(self, up: Tensor, direction: Vec3) -> Tensor:
+        """Whether the triangle has a direction on the side (`up`: the normal's) where the shading normal has it, or is so far below the
+        curved surface that it will hide what it hides by itself."""
+        same = up == (dot(self.surface.normal, direction) > 0)
+        if self.lift is None:
+            return same
+        return same | (up & (dot(self.lift, self.surface.normal) > self.error * _CLEAR))
 
 
 def veil(scene: SceneData, ray: Ray, hit: Hit, cone: RayCone | None = None) -> Veil:
@@ -134,7 +157,10 @@ def meet(scene: SceneData, ray: Ray, at: Veil) -> Met:
     density = values[7]
     if at.place is not None and scene.corners.glow:
         density = density * at.place.glow()
-    return Met(at.triangle, at.placing, surface, basis, at.error, where(emits, density, 0.0), row)
+    lift = None
+    if at.place is not None and at.place.corners.normals:
+        lift = at.place.lift(at.point, where(dot(at.place.normal(), at.normal) < 0, -1.0, 1.0))
+    return Met(at.triangle, at.placing, surface, basis, at.error, where(emits, density, 0.0), row, lift=lift)
 
 
 def light_of(tree: LightTree, met: Met) -> Tensor:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from engine import Tensor, where
 from renderer.bvh.placings import Place
 from renderer.scene.model import Geometry, Scene, TriangleSoup
-from renderer.vec import Vec3, dot
+from renderer.vec import Vec3, cross, dot, greater, lesser
 
 FLAT = 1e-6  # 1 - cosine between a corner's normal and its triangle's, up to which they are the same
 NO_TEXCOORDS = -1.0  # in the place of a scale
@@ -162,10 +162,28 @@ class Between(NamedTuple):
         inner = Vec3(*(self._mixed("normals", k, 3) for k in range(3)))
         return inner if self.placing is None else self.placing.normal(inner)
 
+    def lift(self, point: Vec3, side: Tensor) -> Vec3:
+        """The way from a point of a smooth triangle out to the curved surface that it stands for; side: 1 or -1, that of the normals, on
+        which nothing is to be hidden by the triangle's being flat.
+
+        Each corner has a plane at right angles to its normal; where the point lies below one it is lifted onto it, and of the three places
+        the mean is taken (Hanika, "Hacking the Shadow Terminator", Ray Tracing Gems II, 2021). 0 where the surface is hollow or flat.
+        """
+        off = (point if self.placing is None else self.placing.point(point)) - Vec3(*self.floats[0:3])
+        b, c = Vec3(*self.floats[3:6]), Vec3(*self.floats[6:9])
+        across = cross(b, c)
+        scale = 1.0 / greater(dot(across, across), 1e-37)
+        at, total = self.corners.places()["normals"], off * 0.0
+        for k, (weight, corner) in enumerate(zip(self.weights, (None, cross(c, across), cross(across, b)), strict=True)):
+            normal = Vec3(*self.floats[at + 3 * k : at + 3 * k + 3])
+            above = dot(off if corner is None else off - corner * scale, normal) * side
+            total = total - normal * (lesser(above, 0.0) * greater(weight, 0.0) * side)
+        return total if self.placing is None else self.placing.outward(total)
+
     def tangent(self) -> tuple[Vec3, Tensor]:
         """The tangent, not of unit length, and the side of the bitangent; zeros where a triangle has none."""
         inner, side = Vec3(*(self._mixed("tangents", k, 3) for k in range(3))), self.floats[self.corners.places()["tangents"] + 9]
-        return (inner, side) if self.placing is None else (self.placing.tangent(inner), side * self.placing.side())
+        return (inner, side) if self.placing is None else (self.placing.outward(inner), side * self.placing.side())
 
     def colour(self) -> tuple[Vec3, Tensor]:
         """The colour and alpha by which those of the material are multiplied."""

@@ -13,7 +13,10 @@ T and l depend on cosine, roughness and index in ways that a few operations do n
 index is near 1), so unlike the fits of `energy` they are read from a table, which `glass_table` makes and explains: 8 rows of four
 numbers, between which is interpolated. Only scenes with bodies have it, and only rough ones look. It is for a reflectance at the normal
 that follows from the index, and 1 at the horizon. T is exact for others too (KHR_materials_specular, films); inside, the more a boundary
-is like a mirror, the less there is of that lobe and the more of the one that `energy` gives mirrors back, so that nothing is won.
+is like a mirror, the less there is of that lobe and the more of the one that `energy` gives mirrors back, so that nothing is won. A white
+furnace then stays white to 1 % for all roughnesses and indices from 1 to 2.5; inside films it loses up to 9 %, inside boundaries of much
+more reflection than their index has up to 18 %, and uneven (anisotropic) facets, of which the table knows nothing, are off by up to 19 %
+at the highest strength.
 """
 
 from __future__ import annotations

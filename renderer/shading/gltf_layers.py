@@ -5,6 +5,9 @@ on the way out: the same both ways, and never too much. That is how KHR_material
 for a coat as well. (KHR_materials_clearcoat scales by F(n.wo) both the coat's facets and what is under them; here facets reflect by
 F(wo.h), as all others do, and the rest is what these leave.) Both layers lie on the outside: light inside a body knows nothing of them.
 They are computed in a branch: where no lane of a group has one it costs little.
+
+The lesser of both ways is exact for what mirrors under a layer and takes too much of what scatters: of a white furnace up to 4 % are lost
+under a smooth coat, up to 13 % under a white sheen of roughness 0.5, and 15 % at 1.
 """
 
 from __future__ import annotations

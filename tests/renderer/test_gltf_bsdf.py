@@ -125,6 +125,33 @@ def test_glass_of_other_reflection_than_its_index_wins_nothing_and_loses_little(
         assert (mean > 1 - loss - 4 * noise).all(), (list(more), (mean + 4 * noise).min())
 
 
+STACKS: dict[str, tuple[dict[str, Any], float, float]] = {  # of white layers: what they may lose and win at most, and why
+    "film on metal": ({"metallic": 1, "iridescence": 1}, 0.005, 0.007),
+    "film on plastic": ({"iridescence": 1}, 0.005, 0.007),
+    "tinted plastic": ({"specular_color": (5, 1, 0.5)}, 0.006, 0.009),
+    "dull plastic": ({"specular": 0.5}, 0.005, 0.007),
+    "leaf": ({"diffuse_transmission": 0.5}, 0.006, 0.009),
+    "half glass": ({"transmission": 0.5, "thickness": 1}, 0.008, 0.009),
+    "coated glass": ({"transmission": 1, "thickness": 1, "clearcoat": 1, "clearcoat_roughness": 0.1}, 0.03, 0.009),  # as other coats
+    "coat": ({"clearcoat": 1, "clearcoat_roughness": 0.1}, 0.045, 0.009),  # pays on the way in or out, whichever is more
+    "coated metal": ({"clearcoat": 1, "clearcoat_roughness": 0.1, "metallic": 1}, 0.045, 0.009),
+    "rough coat": ({"clearcoat": 1, "clearcoat_roughness": 0.6}, 0.02, 0.012),
+    "sheen": ({"sheen_color": (1, 1, 1), "sheen_roughness": 0.5}, 0.13, 0.009),  # so it is specified: the lesser of both ways
+    "brushed metal": ({"metallic": 1, "anisotropy": 0.7}, 0.065, 0.027),  # uneven facets have no fits of their own
+}
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_white_layers_lose_and_win_no_more_than_is_known(name: str) -> None:
+    values, loss, gain = STACKS[name]
+    grid = [(r, c) for r in (0.0, 0.2, 0.4, 0.7, 1.0) for c in (0.05, 0.2, 0.5, 0.8, 1.0)]
+    wo = np.stack([directions(np.arccos(c), 0.3) for _, c in grid])
+    values = {key: np.repeat(np.asarray(value, float)[None], len(grid), 0) for key, value in values.items()}
+    mean, noise = furnaces(len(grid), 20_000, wo, np.ones(len(grid)), roughness=np.array([r for r, _ in grid]), **values)
+    assert (mean > 1 - loss - 4 * noise).all(), (grid[int(mean.argmin())], mean.min())
+    assert (mean < 1 + gain + 4 * noise).all(), (grid[int(mean.argmax())], mean.max())
+
+
 def test_the_table_of_rough_glass_is_what_its_maker_integrates() -> None:
     stored = glass_table().reshape(glass_maker.INDICES, glass_maker.ROUGHNESSES, glass_maker.COSINES, 4)
     for i, k in ((3, 9), (11, 5), (13, 15)):

@@ -123,6 +123,38 @@ def test_white_glass_in_a_white_furnace_is_white(roughness: float) -> None:
     np.testing.assert_allclose(mean(scene, size=(16, 16), spp=64, depth=64), 1.0, atol=0.02)
 
 
+def test_a_body_twice_as_large_takes_twice_as_much() -> None:
+    """The distance of attenuation is one of the world, whatever the scale of the node."""
+    clear = replace(GLASS, ior=1.0, volume=Volume(1.0, attenuation_distance=2.0, attenuation_color=(0.9, 0.5, 0.1)))
+    scene = replace(scene_of((cube_grid(1, 0.5), clear), camera=FRONT), environment=Environment((1.0, 1.0, 1.0)))
+    large = replace(scene, instances=[replace(scene.instances[0], world=np.diag([2.0, 2.0, 2.0, 1.0]))])
+    np.testing.assert_allclose(render(large, (8, 8), spp=4, depth=8).mean[3:5, 3:5].mean((0, 1)), [0.9, 0.5, 0.1], rtol=0.01)
+    half = np.array([0.9, 0.5, 0.1]) ** 0.5
+    np.testing.assert_allclose(render(scene, (8, 8), spp=4, depth=8).mean[3:5, 3:5].mean((0, 1)), half, rtol=0.01)
+
+
+@pytest.mark.parametrize("roughness", [0.0, 0.6])
+@pytest.mark.parametrize("inner", [0.0, 0.9])
+@pytest.mark.parametrize("inside", [False, True])
+def test_bodies_in_bodies_and_over_bodies_neither_win_light_nor_lose_it(inside: bool, inner: float, roughness: float) -> None:
+    """White glass in or across white glass, seen from without and from within the first."""
+    glass = replace(GLASS, roughness=roughness, volume=Volume(1.0))
+    other = (icosphere(2, 0.6, centre=(inner, 0, 0)), replace(glass, ior=1.8))
+    camera = look_at([0, 0, 0.9], [0, 0, 0], 0.8) if inside else FRONT
+    scene = replace(scene_of((icosphere(2, 1.2), glass), other, camera=camera), environment=Environment((1.0, 1.0, 1.0)))
+    seen = render(scene, (16, 16), spp=64, depth=96).mean
+    assert abs(seen.mean() - 1) < 0.02 and np.isfinite(seen).all() and seen.min() > 0
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_panes_tint_by_their_base_colour_each_time(count: int) -> None:
+    """Thin walls without a volume, of the index 1, seen straight on."""
+    pane = replace(GLASS, ior=1.0, base_color_factor=(0.9, 0.5, 0.1, 1.0))
+    sheets = np.concatenate([SHEET + np.array([0, 0, z], np.float32) for z in range(count)])
+    scene = replace(scene_of((sheets, pane), camera=FRONT), environment=Environment((1.0, 1.0, 1.0)))
+    np.testing.assert_allclose(mean(scene, depth=8), np.array([0.9, 0.5, 0.1]) ** count, rtol=1e-3)
+
+
 def test_a_pane_does_not_shift_what_is_behind_it() -> None:
     halves = scene_of(
         (quad([-1, -1, 0], [1, 0, 0], [0, 2, 0]), unlit(1, 0, 0)),
