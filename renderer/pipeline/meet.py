@@ -143,7 +143,7 @@ def meet(scene: SceneData, ray: Ray, at: Veil) -> Met:
     if at.place is None:
         basis = basis_around(at.normal)
     else:
-        basis, coat = shading_frame(at.place, pictures, at.normal, wo)
+        basis, coat = shading_frame(at.place, pictures, at.normal, wo, mirrors=scene.look.facets)
     material = None
     if scene.look.facets:
         material = row.point(at.base, pictures)
@@ -168,16 +168,19 @@ def light_of(tree: LightTree, met: Met) -> Tensor:
     return tree.light[met.triangle] if tree.first is None else tree.light[met.triangle] + tree.first[met.placing]
 
 
-def shading_frame(place: Between, pictures: Pictures | None, normal: Vec3, wo: Vec3) -> tuple[Basis, Vec3 | None]:
+def shading_frame(
+    place: Between, pictures: Pictures | None, normal: Vec3, wo: Vec3, *, mirrors: bool
+) -> tuple[Basis, Vec3 | None]:
     """The shading frame at a place, on the side of its triangle's unit normal, and the normal of a clearcoat (None: the triangle's). The x
-    axis is the tangent where there is one."""
+    axis is the tangent where there is one. mirrors: surfaces may be such."""
     if not place.corners.normals:
         return basis_around(normal), None
     own = normalize(place.normal())  # on the file's side of the surface
     turned = dot(own, normal) < 0
 
     def seen(v: Vec3) -> Vec3:
-        return bent(select(turned, -v, v), wo)
+        there = bent(select(turned, -v, v), wo)
+        return reflecting(there, normal, wo) if mirrors else there
 
     if not place.corners.tangents:
         return basis_around(seen(own)), seen(own)
@@ -195,6 +198,15 @@ def bent(normal: Vec3, wo: Vec3) -> Vec3:
     """The normal, turned towards wo as far as it takes for wo to be above it."""
     below = dot(normal, wo)
     return select(below < _LEAST, normalize(normal + wo * (_LEAST - below)), normal)
+
+
+def reflecting(normal: Vec3, face: Vec3, wo: Vec3) -> Vec3:
+    """The normal, turned as far as it takes for the mirror image of wo to be above the triangle: where a steep one sends it below, no light
+    would come from there, and the slope would be black (Keller et al., "The Iray Light Transport Simulation and Rendering System", 2017,
+    appendix A.3)."""
+    mirror = normal * (2.0 * dot(normal, wo)) - wo
+    below = dot(mirror, face)
+    return select(below < _LEAST, normalize(wo + normalize(mirror + face * (_LEAST - below))), normal)
 
 
 def directed(normal: Vec3, tangent: Vec3, side: Tensor) -> Basis:

@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 from renderer.scene.default_sky import needs_sky
 from renderer.scene.importers import format_of
-from renderer.scene.model import Environment, Geometry, Material, Orthographic, Scene, SceneError
+from renderer.scene.model import Environment, Geometry, Material, Orthographic, Scene
 from renderer.scene.model_material import LAYER_DEFAULTS
 from renderer.scene.pictures import halvings_within, picture_sizes, used_images
 from renderer.scene.room import BUDGET
@@ -177,10 +177,8 @@ class Summary:
 
 
 def summary(scene: Scene, size: tuple[int, int] = (1280, 720)) -> Summary:
-    """The facts of a scene; `size`: of the picture that is to be drawn. Raises SceneError where there is nothing to draw."""
+    """The facts of a scene; `size`: of the picture that is to be drawn."""
     totals = scene.totals()
-    if not totals.triangles:
-        raise SceneError(f"{scene.path}: there is nothing to draw: no triangles in its scene")
     kinds = Counter(light.kind for light in scene.lights)
     textures = _textures(scene)
     return Summary(

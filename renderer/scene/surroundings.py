@@ -10,7 +10,6 @@ from pathlib import Path
 
 from engine import events
 from renderer.scene.default_sky import brightest, needs_sky
-from renderer.scene.images import read_image
 from renderer.scene.model import Environment, Scene, Sky
 
 NOTHING = "the scene has no light of its own; a clear sky with a sun lights it"
@@ -35,4 +34,6 @@ def surrounded(scene: Scene, choice: str | None) -> Scene:
 
 def pictured(path: Path) -> Environment:
     """The surroundings that a picture file shows. Raises ImageError where there is none."""
+    from renderer.scene.images import read_image
+
     return Environment(image=read_image(path), source=path)

@@ -63,7 +63,7 @@ CAUSES = {
     "validator/animation__unresolved_channel_target.gltf": "animations[0].channels[0].target.node: node 0 does not exist",
     "validator/animation_data__invalid_input_values.gltf": "animations[0].samplers[0].input: its times do not increase",
     "validator/image__not_found.gltf": "images[0].uri: no file 'not_found.png'",
-    "validator/image__unrecognized_format.gltf": "images[0]: is no PNG, JPEG or WebP picture",
+    "validator/image__unrecognized_format.gltf": "images[0]: is no PNG, JPEG, WebP or KTX2 picture",
     "validator/texture__unresolved_source.gltf": "textures[0].source: image 0 does not exist",
     "validator/material__unresolved_basecolor.gltf": "materials[0].pbrMetallicRoughness.baseColorTexture.index: texture 0 does not exist",
     "validator/camera__perspective_z.gltf": "cameras[0].perspective: znear 10 and zfar 1 are no range",
@@ -128,7 +128,7 @@ def test_a_row_of_the_table(name: str, should: str, reachable: str, tmp_path: Pa
     command = ["render", file, "-o", picture, "--backend", "cpu", "--size", 16, 16, "--spp", 1]
     code, lines = run(capsys, *command)
     errors = [line for line in lines if line.startswith("rayfuse: error: ")]
-    warnings = [line for line in lines if line.startswith("rayfuse: warning: ") and "sky lights it" not in line]
+    warnings = [line for line in lines if line.startswith("rayfuse: warning: ") and "with a sun lights it" not in line]
     if code == 0:
         assert picture.stat().st_size > 0 and not errors
         assert should.startswith(FINE) == (not warnings)
@@ -145,5 +145,5 @@ def test_a_row_of_the_table(name: str, should: str, reachable: str, tmp_path: Pa
     if should.startswith(FINE):
         assert strict_code == 0 and code == 0
     else:
-        assert strict_code == 2 and sum("sky lights it" not in line for line in strict) == 1
+        assert strict_code == 2 and sum("with a sun lights it" not in line for line in strict) == 1
         assert strict[-1].startswith(f"rayfuse: error: {file}: ") and CAUSES[name] in strict[-1]

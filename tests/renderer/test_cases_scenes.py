@@ -21,7 +21,7 @@ from renderer.pipeline.camera import camera_data
 from renderer.pipeline.session import Session
 from renderer.scene.gltf import load
 from renderer.scene.model import Perspective, Scene
-from renderer.scene.pictures import decode_images
+from renderer.scene.pictures import decode
 from tests.renderer.helpers.gltf_file import QUAD, QUAD_INDICES, File, one_quad
 from tests.renderer.helpers.picture_files import png
 
@@ -104,7 +104,7 @@ def test_blanks_and_letters_of_all_kinds_in_names_are_no_trouble(names: tuple[st
     told = (quote(names[0]), quote(names[1])) if encoded else names
     scene = load(write(tmp_path / "with spaces", *names, told))
     assert not plain.warnings and len(scene.warnings) == (0 if encoded or "%" not in names[0] else 2)
-    assert np.array_equal(decode_images(scene)[0], decode_images(plain)[0])  # type: ignore[arg-type]
+    assert np.array_equal(decode(scene.images[0]), decode(plain.images[0]))
     assert np.array_equal(picture(scene), picture(plain))
 
 

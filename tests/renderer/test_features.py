@@ -42,7 +42,8 @@ def test_every_extension_that_is_drawn_is_in_a_scene_of_the_gallery() -> None:
     shown: set[str] = set()
     for name in NAMES:
         shown |= set(json.loads((FOLDER / "features" / f"{name}.gltf").read_text(encoding="utf-8")).get("extensionsUsed", []))
-    assert shown == EXTENSIONS - set(undrawn.EXTENSIONS) - set(undrawn.METADATA)
+    optional = {"KHR_texture_basisu"}  # read by a package that not everybody has, and these scenes are for all
+    assert shown == EXTENSIONS - set(undrawn.EXTENSIONS) - set(undrawn.METADATA) - optional
 
 
 @pytest.mark.parametrize("name", NAMES)

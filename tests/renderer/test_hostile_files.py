@@ -264,15 +264,15 @@ def test_surroundings_of_a_size_beyond_their_file_are_refused(name: str, data: b
 
 @pytest.mark.parametrize("data", [png_of(40_000, 40_000), png_of(16_000, 16_000), webp_of(16_383)], ids=["huge", "large", "webp"])
 def test_a_picture_of_a_size_beyond_its_file_is_a_placeholder_at_once(data: bytes, tmp_path: Path) -> None:
-    from renderer.scene.pictures import decode_images
+    from renderer.scene.texture_tables import texture_tables
 
     (tmp_path / "a.obj").write_text("mtllib a.mtl\nv 0 0 0\nv 1 0 0\nv 0 1 0\nvt 0 0\nusemtl a\nf 1/1 2/1 3/1\n")
     (tmp_path / "a.mtl").write_text("newmtl a\nmap_Kd p.png\n")
     (tmp_path / "p.png").write_bytes(data)
     heard: list[str] = []
     started = time.perf_counter()
-    (found,) = decode_images(load(tmp_path / "a.obj"), warn=heard.append)
-    assert found is not None and found.shape == (1, 1, 4) and f"pixels are too many for {len(data)} bytes" in heard[0]
+    tables = texture_tables(load(tmp_path / "a.obj"), warn=heard.append)
+    assert tables is not None and tables.texels.size == 1 and f"pixels are too many for {len(data)} bytes" in heard[0]
     assert time.perf_counter() - started < 1
 
 

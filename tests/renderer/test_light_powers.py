@@ -120,7 +120,7 @@ def test_densities_of_connecting_are_those_of_hits_and_sum_up_to_one(group: int)
     area = np.linalg.norm(np.cross(rows[:, 3:6], rows[:, 6:9]), axis=1) / 2
     assert abs(float((area * rows[:, 12]).sum()) - 1) < 1e-5
     column = data.corner.numpy()[:, data.corners.places()["glow"]]
-    at_hits = data.material.numpy()[held.soup.material, 7] * column
+    at_hits = data.material.numpy()[held.parts.soup.material, 7] * column
     np.testing.assert_allclose(at_hits[triangle], rows[:, 12], rtol=1e-6)
     assert set(np.flatnonzero(at_hits)) == set(triangle.tolist())
 

@@ -115,7 +115,7 @@ def test_what_is_seen_of_shrunk_pictures_is_their_colour(tmp_path: Path, monkeyp
 @pytest.mark.skipif(sys.platform != "linux", reason="hardware: limits of address space are Linux's")
 def test_where_there_is_no_room_for_one_picture_the_answer_is_how_much_is_needed_and_free(tmp_path: Path) -> None:
     header = chunk(b"IHDR", struct.pack(">IIBBBBB", 16384, 16384, 8, 6, 0, 0, 0))
-    claims = b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
+    claims = b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"") + bytes(1 << 15)
     scene = tiles(tmp_path, 16, lambda k: claims)
     code, said, _ = render(scene, most=2000 * MIB)
     assert code == 4, said

@@ -182,7 +182,6 @@ def test_the_page_about_it_names_every_field(root: Path, cornell: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ('{"asset": {"version": "2.0"}}', "there is nothing to draw: no triangles in its scene"),
         ("glass", "not a glTF file"),
         (None, "no such file"),
     ],
@@ -193,6 +192,14 @@ def test_a_file_that_cannot_be_shown_is_one_line_and_exit_code_2(content: str | 
     done = rayfuse("info", tmp_path / "a.gltf")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert said in done.stderr and "a.gltf" in done.stderr
+
+
+def test_of_an_empty_file_it_is_told_that_nothing_is_in_it(rayfuse: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.gltf").write_text('{"asset": {"version": "2.0"}}')
+    done = rayfuse("info", tmp_path / "a.gltf", "--json", "-")
+    facts = json.loads(done.stdout)
+    assert done.returncode == 0 and facts["geometry"]["triangles"] == facts["materials"]["count"] == 0 and facts["geometry"]["extent"] is None
+    assert rayfuse("info", tmp_path / "a.gltf").returncode == 0
 
 
 def test_the_facts_of_a_scene_open_no_device_and_decode_no_picture(root: Path) -> None:

@@ -356,7 +356,7 @@ def header(width: int, height: int) -> bytes:
 
 
 def test_more_texels_than_can_be_numbered_are_refused_before_any_is_decoded() -> None:
-    images = [Image("made", header(16384, 16384), f"images[{k}]") for k in range(7)]
+    images = [Image("made", header(16384, 16384) + bytes(1 << 15), f"images[{k}]") for k in range(7)]
     materials = [material("base_color_texture", TextureRef(k)) for k in range(7)]
     scene = Scene(Path("made.glb"), materials=materials, textures=[Texture(k) for k in range(7)], images=images)
     with pytest.raises(MemoryError) as error:

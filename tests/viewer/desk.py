@@ -23,8 +23,9 @@ from renderer.app.viewer.panel import Panel, PanelActions
 from renderer.app.viewer.state import CompileFigure, Figures, KernelFigure, Settings
 from renderer.app.viewer.thumbnails import Thumbnails
 from renderer.app.viewer.window import Window, load_glfw
+from renderer.scene.framing import default_camera
 from renderer.scene.importers import load
-from renderer.scene.model import Scene, default_camera
+from renderer.scene.model import Scene
 from tests.viewer.xvfb import Screen
 
 PATIENCE = 20.0  # s

@@ -16,10 +16,11 @@ from pathlib import Path
 
 import numpy as np
 
+from renderer.scene.framing import default_camera
 from renderer.scene.importers import load
-from renderer.scene.model import SceneError, default_camera
-from renderer.scene.pictures import decode_images
+from renderer.scene.model import SceneError
 from renderer.scene.summary import summary
+from renderer.scene.texture_tables import texture_tables
 
 LONGEST_S = 5.0  # for one small file, on a machine with other things to do
 INSERTED = (b"99999999999999999999", b"1e999", b"nan", b"-inf", b"-", b"0x1p9", b"\0", b"\xff\xfe", b"\xc3\xa9", b"\\\n", b"#", b"/", b"\r")
@@ -32,7 +33,7 @@ def answer(path: Path, *, strict: bool = False) -> str:
     try:
         scene = load(path, strict=strict)
         soup = scene.triangles()
-        pictures = decode_images(scene, threads=1)
+        tables = texture_tables(scene, threads=1)
         default_camera(scene)
         summary(scene)
     except SceneError as error:
@@ -43,7 +44,7 @@ def answer(path: Path, *, strict: bool = False) -> str:
     finally:
         assert time.perf_counter() - started < LONGEST_S
     assert np.isfinite(soup.positions).all() and (soup.material < len(scene.materials)).all()
-    assert all(pixels is None or pixels.size for pixels in pictures)
+    assert tables is None or tables.texels.size
     assert all("\n" not in warning for warning in scene.warnings)
     return ""
 
