@@ -300,9 +300,10 @@ class Mitsuba:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def load(self, folder: Path) -> float:
-        """Seconds."""
-        return float(self._ask(scene=str(folder))["seconds"])
+    def load(self, folder: Path) -> tuple[float, float]:
+        """Seconds, and those of them in which the tree was built (0 where that is not known)."""
+        told = self._ask(scene=str(folder))
+        return float(told["seconds"]), float(told["tree_s"] or 0.0)
 
     def age(self) -> float:
         """Seconds since the process began."""

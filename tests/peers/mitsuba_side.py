@@ -6,12 +6,13 @@ The variant is one of Mitsuba's (`scalar_rgb`: nothing is compiled; `llvm_ad_rgb
 something and is answered by one line on standard output, after a first line that tells the version and the seconds from the start of the
 process:
 
-    {"scene": FOLDER}                              loads scene.json of the folder, keeps it      {"seconds"}
+    {"scene": FOLDER}                              loads scene.json of the folder, keeps it      {"seconds", "tree_s"}
     {}                                             asks for the age of the process              {"seconds"}
     {"spp": N, "seed": N, "passes": N, "to": FILE} draws as many pictures, each with its seed    {"seconds": [...]}
 
-FILE (.npy) gets float32[passes, height, width, 3], linear; without "to" nothing is kept. What fails is answered by {"error": text}. A
-scene is a dictionary for `mitsuba.load_dict` in JSON, with what JSON has no word for as objects of one key:
+`tree_s`: the part of the seconds that Embree took by Mitsuba's own word (null: it said none). FILE (.npy) gets float32[passes, height,
+width, 3], linear; without "to" nothing is kept. What fails is answered by {"error": text}. A scene is a dictionary for
+`mitsuba.load_dict` in JSON, with what JSON has no word for as objects of one key:
 
     {"matrix": [[...] * 4] * 4}     a transform                        {"path": NAME}        a file of the folder
     {"pixels": NAME, "raw": true}   a Bitmap of a .npy of the folder; of uint8, through the sRGB curve unless raw
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
 from pathlib import Path
@@ -43,19 +45,23 @@ class Side:
 
         self.mi = mitsuba
         mitsuba.set_variant(variant)
-        mitsuba.set_log_level(mitsuba.LogLevel.Error)
+        self.said: list[str] = []
+        self._listen()
         self.scene: Any = None
         self.jit = variant.startswith("llvm")
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        self.said.clear()
         if "scene" in request:
             started = time.perf_counter()
             folder = Path(request["scene"])
             self.scene = self.mi.load_dict(self._given(json.loads((folder / "scene.json").read_text()), folder))
-            return {"seconds": time.perf_counter() - started}
+            seconds = time.perf_counter() - started
+            took = re.search(r"Embree ready\. \(took ([\d.]+)(m?)s\)", "\n".join(self.said))
+            return {"seconds": seconds, "tree_s": None if took is None else float(took[1]) * (1e-3 if took[2] else 1.0)}
         if not request:
             return {"seconds": process_age()}
-        seconds, pictures = [], []
+        times, pictures = [], []
         for k in range(request["passes"]):
             started = time.perf_counter()
             picture = self.mi.render(self.scene, spp=request["spp"], seed=request["seed"] + k)
@@ -64,12 +70,29 @@ class Side:
 
                 drjit.eval(picture)
                 drjit.sync_thread()
-            seconds.append(time.perf_counter() - started)
+            times.append(time.perf_counter() - started)
             if "to" in request:
                 pictures.append(np.array(picture, np.float32))
         if pictures:
             np.save(request["to"], np.stack(pictures))
-        return {"seconds": seconds}
+        return {"seconds": times}
+
+    def _listen(self) -> None:
+        """Hears Mitsuba's log, which else goes to standard output."""
+        said = self.said
+
+        class Listener(self.mi.Appender):
+            def append(self, level: Any, text: str) -> None:
+                said.append(text)
+
+            def log_progress(self, *_: Any) -> None:
+                pass
+
+        self._listener = Listener()  # which the logger does not keep alive
+        logger = self.mi.logger()
+        logger.clear_appenders()
+        logger.add_appender(self._listener)
+        self.mi.set_log_level(self.mi.LogLevel.Info)
 
     def _given(self, value: Any, folder: Path) -> Any:
         """What a part of the description stands for."""

@@ -190,6 +190,15 @@ def test_a_mirror_looks_where_its_normals_say(camera: Camera) -> None:
     np.testing.assert_allclose(mean(tilted), [1, 0, 0], atol=1e-3)
 
 
+@pytest.mark.parametrize("degrees", [0, 30, 44, 46, 60, 75, 89])
+def test_no_slope_is_black_however_steep_its_normals(degrees: float) -> None:
+    """In a white furnace all of it is in a mirror, where the image of what comes in lies below the triangle too."""
+    tilt = np.radians(degrees)
+    normals = np.tile(np.array([np.sin(tilt), 0.0, np.cos(tilt)], np.float32), (6, 1))
+    scene = replace(only(scene_of((SHEET, MIRROR), camera=FRONT), normals=normals), environment=Environment((1.0, 1.0, 1.0)))
+    np.testing.assert_allclose(mean(scene, depth=2), 1.0, atol=2e-2)
+
+
 def test_normals_are_those_between_the_corners() -> None:
     """Seen through kernels: the same mixture that NumPy makes."""
     random = np.random.default_rng(1)

@@ -14,6 +14,8 @@ from __future__ import annotations
 import importlib.util
 import math
 import os
+import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -38,23 +40,25 @@ SAME = 0.005  # where both have the same formulas
 SCHLICK = 0.01  # allowed for its Fresnel: up to 0.035 from the exact one, at 60 and at 85 degrees, the other way about
 
 
+def peer() -> str:
+    """The interpreter that has Mitsuba."""
+    return os.environ.get("PEERS", sys.executable)
+
+
 @pytest.fixture(scope="module")
 def mitsuba() -> Iterator[Mitsuba]:
-    python = os.environ.get("PEERS")
-    if python is None:
-        if importlib.util.find_spec("mitsuba") is None:
-            pytest.skip("peers: no Mitsuba here; PEERS=PYTHON names an interpreter that has it")
-        python = sys.executable
+    if "PEERS" not in os.environ and importlib.util.find_spec("mitsuba") is None:
+        pytest.skip("peers: no Mitsuba here; PEERS=PYTHON names an interpreter that has it")
     for variant in VARIANTS:
         try:
-            started = Mitsuba(python, variant)
+            started = Mitsuba(peer(), variant)
         except MitsubaError as error:
             failed = str(error)
             continue
         with started:
             yield started
         return
-    pytest.skip(f"peers: {python} does not run Mitsuba: {failed}")
+    pytest.skip(f"peers: {peer()} does not run Mitsuba: {failed}")
 
 
 @pytest.fixture
@@ -347,3 +351,23 @@ def test_a_ball_of_coloured_glass(beside: Beside) -> None:
     medium = {"type": "homogeneous", "albedo": 0.0, "sigma_t": colour(-np.log(left) / 5), "scale": 10.0}  # a colour is at most 1
     glass = {"type": "dielectric", "int_ior": 1.5}
     beside.compare(shown(tinted), 10, SCHLICK, bsdfs={1: glass}, inside={1: medium}, integrator="volpathmis")
+
+
+# ---- the comparison of times ----
+
+
+def test_a_pair_of_runs_makes_a_table(mitsuba: Mitsuba, root: Path) -> None:
+    """`tests.peers.pair` has nothing to be right about but its form, and that the pictures agree."""
+    options = ["--size", "64", "48", "--rounds", "1", "--frames", "2", "--depth", "3", "--check", "64"]
+    command = [sys.executable, "-m", "tests.peers.pair", str(root / "scenes/cornell.gltf"), *options]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=root, env={**os.environ, "PEERS": peer()}, timeout=300)
+    if "Mitsuba: " in done.stderr:
+        pytest.skip(f"peers: {done.stderr.strip()}")
+    assert done.returncode == 0, done.stderr
+    table, parts, pictures = done.stdout.split("\n\n")
+    name, triangles, ours, theirs, ratio, *first = table.splitlines()[2].strip("| ").split(" | ")
+    assert (name, triangles, ratio[:2]) == ("cornell", "36", "x ")
+    assert all(float(value) > 0 for value in (ours, theirs, *first))
+    assert "  rayfuse: import " in parts and "  Mitsuba: import " in parts
+    whole = re.search(r"cornell: whole ([\d.]+)% \(([\d.]+)% beyond chance\)", pictures)
+    assert whole is not None and float(whole[2]) < 0.5

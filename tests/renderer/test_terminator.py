@@ -115,7 +115,7 @@ def _lifts(normals: NDArray[Any], side: float = 1.0, told: bool = False) -> Any:
     scene = replace(sheet, meshes=[Mesh("both", [geometry, ball_there])])
     held = upload(scene, group=16)
     weights = np.random.default_rng(1).dirichlet([1, 1, 1], 64)
-    points = np.einsum("nc,cx->nx", weights, held.soup.positions[0]).astype(np.float32)
+    points = np.einsum("nc,cx->nx", weights, held.parts.soup.positions[0]).astype(np.float32)
 
     def at(corner: Any, triangle: Any, point: Any, side: Any) -> Any:
         place = Vec3(*(point[:, k] for k in range(3)))
@@ -124,7 +124,7 @@ def _lifts(normals: NDArray[Any], side: float = 1.0, told: bool = False) -> Any:
     sides = Tensor(np.full(64, side, np.float32))
     got = jit(at, device=device())(held.data.corner, Tensor(np.zeros(64, np.int32)), Tensor(points), sides)
     lifted = np.stack([c.numpy() for c in got], 1)
-    return (lifted, points.astype(np.float64), weights, held.soup.positions[0].astype(np.float64)) if told else lifted
+    return (lifted, points.astype(np.float64), weights, held.parts.soup.positions[0].astype(np.float64)) if told else lifted
 
 
 def test_flat_scenes_have_no_code_for_it() -> None:
