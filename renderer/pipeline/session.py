@@ -328,9 +328,8 @@ class Session:
         return True
 
     def update_variant(self) -> bool:
-        """Takes up the variant of the scene that is shown, and all else of it; False where that needs a new session, and this one stays
-        as it was."""
-        return self._upload_again(self.scene, self._uploaded.data.bvh.form)
+        """Takes up the variant of the scene that is shown; False where that needs a new session, and this one stays as it was."""
+        return self._relight()
 
     def update_instances(self, numbers: Collection[int]) -> bool:
         """Takes up instances of the scene that were replaced; False where that needs a new session, and this one stays as it was."""

@@ -332,3 +332,21 @@ def moved(parts: Parts, scene: Scene, numbers: Collection[int]) -> Parts | None:
             return None
         world[mine] = _from_middle(placed, parts.middle[placings.part[mine]])
     return replace(parts, placings=replace(placings, world=world))
+
+
+def repainted(parts: Parts, scene: Scene) -> Parts:
+    """The same parts in the materials of the variant that the scene shows now."""
+    soup, placings = parts.soup, parts.placings
+    if not scene.instances:
+        return parts
+    mesh = np.array([instance.mesh for instance in scene.instances], np.int64)
+    numbers, place = np.unique(mesh[soup.instance] << 32 | soup.geometry, return_inverse=True)
+    shown = [scene.meshes[int(n >> 32)].geometries[int(n & 0xFFFFFFFF)].material_in(scene.variant) for n in numbers]
+    soup = replace(soup, material=np.array(shown, np.int32)[place])
+    if placings is None:
+        return replace(parts, soup=soup)
+    own = placings.material.copy()
+    for number in np.flatnonzero(own >= 0):
+        (geometry,) = (g for g in scene.meshes[mesh[placings.instance[number]]].geometries if len(g.indices))
+        own[number] = geometry.material_in(scene.variant)
+    return replace(parts, soup=soup, placings=replace(placings, material=own))

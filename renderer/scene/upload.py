@@ -27,7 +27,7 @@ from renderer.sampling.alias import alias_table
 from renderer.scene.light_tables import lights_beyond
 from renderer.scene.light_tree import light_tree
 from renderer.scene.model import Material, Scene, SceneError, Texture, TriangleSoup
-from renderer.scene.parts import Kind, Parts, kinds_of, moved, parts_of
+from renderer.scene.parts import Kind, Parts, kinds_of, moved, parts_of, repainted
 from renderer.scene.room import BUDGET
 from renderer.scene.tables import Tables
 from renderer.scene.tree_tables import Grown, placed, tree_tables, trees_of
@@ -81,12 +81,13 @@ class _Held(NamedTuple):
 class Uploaded:
     """The scene on the device, with what the host wants to know of it. `parts`: the triangles as `SceneData.triangle` numbers them, and the
     placings as the tree does; `roots`: int32[parts], see `tree_tables`; `kinds`: of the
-    materials; `glow`: float64[triangles], see `light_powers`, None where no lamp has a texture."""
+    materials; `variant`: of the scene; `glow`: float64[triangles], see `light_powers`, None where no lamp has a texture."""
 
     data: SceneData
     parts: Parts
     roots: NDArray[np.int32]
     kinds: tuple[Kind, ...]
+    variant: int | None
     seconds: dict[str, float]
     bytes: int
     pictures: _Held | None = None
@@ -148,7 +149,7 @@ def upload(
     done = time.perf_counter()
     seconds = {"bvh_build": ready - flattened, "upload": done - ready + flattened - started}
     held = tables.bytes + (pictures.tables.bytes if pictures is not None else 0)
-    return Uploaded(data, grown.parts, grown.roots, kinds, seconds, held, pictures, glow)
+    return Uploaded(data, grown.parts, grown.roots, kinds, scene.variant, seconds, held, pictures, glow)
 
 
 def nothing_to_draw(scene: Scene) -> str:
@@ -165,19 +166,42 @@ def _point(soup: TriangleSoup) -> TriangleSoup:
 
 
 def relit(uploaded: Uploaded, scene: Scene, *, group: int, budget: int = BUDGET) -> Uploaded:
-    """The tables after materials or the environment have changed: the tree and the triangles are shared, unless the trees know of it."""
-    if kinds_of(scene) != uploaded.kinds:
-        form = uploaded.data.bvh.form
+    """The tables after materials, the variant or the environment have changed: the tree is shared, unless it knows of what has."""
+    tables, old, form = Tables(group), uploaded.data, uploaded.data.bvh.form
+    kinds, parts = kinds_of(scene), uploaded.parts
+    if scene.variant != uploaded.variant:
+        parts = repainted(parts, scene)
+    if not _as_kind(uploaded, parts, kinds):
         return upload(scene, group=group, form=form, like=uploaded, keep=False, empty=True, budget=budget)
-    tables, old, soup = Tables(group), uploaded.data, uploaded.parts.soup
-    lit, pictures, glow = _lit(tables, scene, uploaded.parts, old.bvh.form, old, uploaded.pictures, budget)
+    soup, triangle = parts.soup, old.triangle
+    if parts is not uploaded.parts:
+        triangle = tables.made("triangles", _triangles(soup, 8 if form == "lone" else 5), triangle)
+        if parts.placings is not None:
+            grown = placed(tables, Grown(old.bvh, parts, uploaded.roots), old.bvh)
+            old, parts = replace(old, bvh=grown.tree), grown.parts
+    lit, pictures, glow = _lit(tables, scene, parts, form, old, uploaded.pictures, budget)
     corners = old.corners
     if lit["look"] != old.look:  # if corners are to have more, these tables will not do
         corners = _corners(scene, soup, _triangles(soup, 5)[:, :3], lit["look"], old)
     corner = old.corner
     if corners == old.corners and glow is not None and not np.array_equal(glow, uploaded.glow):
         corner = tables.named("triangle_corners", corner_rows(scene, soup, _triangles(soup, 5)[:, :3], corners, glow))
-    return replace(uploaded, data=replace(old, **lit, corner=corner, corners=corners), pictures=pictures, glow=glow)
+    data = replace(old, **lit, triangle=triangle, corner=corner, corners=corners)
+    return replace(uploaded, data=data, parts=parts, kinds=kinds, variant=scene.variant, pictures=pictures, glow=glow)
+
+
+def _as_kind(uploaded: Uploaded, parts: Parts, kinds: tuple[Kind, ...]) -> bool:
+    """Whether all triangles are of the kinds that they were of when the trees were built."""
+    if parts is uploaded.parts:
+        return kinds == uploaded.kinds
+    numbers = {kind: number for number, kind in enumerate(dict.fromkeys((*uploaded.kinds, *kinds)))}
+    before, now = (np.array([numbers[kind] for kind in told]) for told in (uploaded.kinds, kinds))
+    if not np.array_equal(before[uploaded.parts.soup.material], now[parts.soup.material]):
+        return False
+    if parts.placings is None or uploaded.parts.placings is None:
+        return True
+    own, was = parts.placings.material, uploaded.parts.placings.material
+    return np.array_equal(before[was[was >= 0]], now[own[own >= 0]])
 
 
 def moved_to(uploaded: Uploaded, scene: Scene, numbers: Collection[int], *, group: int, budget: int = BUDGET) -> Uploaded | None:

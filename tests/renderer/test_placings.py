@@ -15,7 +15,7 @@ from renderer.scene import parts as scene_parts
 from renderer.scene.model import Copies, Geometry, Image, Material, Mesh, Scene, Texture
 from renderer.scene.model_texture import TextureRef
 from renderer.scene.parts import Parts, moved, parts_of
-from renderer.scene.upload import moved_to, structure, upload
+from renderer.scene.upload import moved_to, relit, structure, upload
 from tests.renderer.helpers.crowds import crowd, placings
 from tests.renderer.helpers.picture_files import png
 from tests.renderer.helpers.pictures import Rendered, render
@@ -281,6 +281,24 @@ def test_a_hundred_thousand_placings_are_one_tree() -> None:
     held = upload(scene, group=16, keep=False)
     assert held.parts.placings is not None and len(held.parts.placings) == 100_000 and unique(held.parts) == 80
     assert held.bytes < 25e6
+
+
+def test_a_variant_is_drawn_as_if_it_had_been_loaded_and_the_trees_are_kept() -> None:
+    scene = crowd(placings(COUNT, 3), (BALL, grey((0.9, 0.1, 0.1))), (cube_grid(9), grey((0.1, 0.9, 0.1))), rest=(FLOOR, grey(0.5)))
+    scene.materials.append(grey((0.1, 0.1, 0.9)))
+    for mesh in scene.meshes:
+        mesh.geometries[0] = replace(mesh.geometries[0], variants={0: 3} if mesh.name != "kind 1" else {})
+    scene.variants = ["blue"]
+    group = device().group_width
+    held = upload(scene, group=group)
+    shown = replace(scene, variant=0)
+    again = relit(held, shown, group=group)
+    assert again.data.bvh.leaf is held.data.bvh.leaf and structure(again.data) == structure(held.data)  # type: ignore[union-attr]
+    options: dict[str, Any] = {"spp": 2, "depth": 2}
+    blue, want, plain = (render(scene, (48, 32), data=data, **options).mean for data in (again, upload(shown, group=group), held))
+    np.testing.assert_array_equal(blue, want)
+    assert (blue != plain).any()
+    np.testing.assert_array_equal(render(scene, (48, 32), data=relit(again, scene, group=group), **options).mean, plain)
 
 
 # ---- what moves ----
