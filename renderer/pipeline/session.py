@@ -29,7 +29,7 @@ from renderer.scene.framing import default_camera
 from renderer.scene.model import Camera, Scene, SceneError
 from renderer.scene.parts import movable
 from renderer.scene.room import picture_budget
-from renderer.scene.upload import Uploaded, moved_to, relit, structure, upload
+from renderer.scene.upload import Uploaded, has_pictures, moved_to, relit, structure, upload
 from renderer.shading.bsdf import make_bsdf
 from renderer.shading.material_rows import Look
 from renderer.shading.module import explained, make_bsdf_of
@@ -365,7 +365,7 @@ class Session:
 
     def _replace(self, uploaded: Uploaded, scene: Scene) -> bool:
         """Other tables, if the kernels can read them."""
-        if structure(uploaded.data) != structure(self._uploaded.data) or not _has_pictures(uploaded, scene):
+        if structure(uploaded.data) != structure(self._uploaded.data) or not has_pictures(uploaded, scene):
             return False
         self._uploaded = uploaded
         self._data, self._surroundings = uploaded.data, scene.environment
@@ -464,19 +464,6 @@ class Session:
         """Ends the device's threads, if the session opened it."""
         if self._owns:
             self._engine.close()
-
-
-def _has_pictures(uploaded: Uploaded, scene: Scene) -> bool:
-    """Whether what is on the device has all textures that the scene's materials have in slots that kernels read."""
-    look, held = uploaded.data.look, uploaded.pictures
-    used = {
-        (ref.texture, slot, material.alpha_mode != "OPAQUE")
-        for material in scene.materials
-        for slot, ref in material.textures()
-        if look.has(slot)
-    }
-    needed = [use for use in used if scene.textures[use[0]].image is not None]
-    return all(held is not None and held.tables.holds(*use) for use in needed)
 
 
 def middle_of(scene: Scene) -> np.ndarray[Any, Any]:

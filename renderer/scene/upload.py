@@ -216,6 +216,19 @@ def moved_to(uploaded: Uploaded, scene: Scene, numbers: Collection[int], *, grou
     return replace(uploaded, data=replace(old, bvh=grown.tree, **lit), parts=grown.parts, pictures=pictures, glow=glow)
 
 
+def has_pictures(uploaded: Uploaded, scene: Scene) -> bool:
+    """Whether what is on the device has all textures that the scene's materials have in slots that kernels read."""
+    look, held = uploaded.data.look, uploaded.pictures
+    used = {
+        (ref.texture, slot, material.alpha_mode != "OPAQUE")
+        for material in scene.materials
+        for slot, ref in material.textures()
+        if look.has(slot)
+    }
+    needed = [use for use in used if scene.textures[use[0]].image is not None]
+    return all(held is not None and held.tables.holds(*use) for use in needed)
+
+
 def structure(data: SceneData) -> tuple[Any, ...]:
     """Everything about a scene's tables that shapes the code of kernels; hashable."""
     tree, lights = data.bvh, data.lights
