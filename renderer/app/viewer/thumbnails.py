@@ -91,10 +91,13 @@ class Thumbnails:
 
 
 def small(image: Image, size: Size) -> NDArray[np.uint8]:
-    """uint8[height, width, 3]: a picture whose header says `size`, halved until it is no longer than SIDE. Raises `PictureError`."""
+    """uint8[height, width, 3]: a picture whose header says `size`, made smaller until it is no longer than SIDE. Raises `PictureError`."""
+    from PIL import Image as Pillow
+
     halvings = max(0, (max(size.width, size.height) - 1) // SIDE).bit_length()
     pixels = decode(image, halvings)
     if pixels.dtype == np.uint16:
         pixels = (pixels >> 8).astype(np.uint8)
     colours = pixels[..., :3] if pixels.shape[2] >= 3 else pixels[..., :1]
-    return np.broadcast_to(colours, (*pixels.shape[:2], 3)).astype(np.uint8)
+    whole = np.broadcast_to(colours, (*pixels.shape[:2], 3)).astype(np.uint8)
+    return np.asarray(Pillow.fromarray(whole).reduce(-(-max(pixels.shape[:2]) // SIDE)))  # what the decoder has not made smaller
