@@ -111,10 +111,11 @@ def theirs(prepared: Prepared, python: str, options: argparse.Namespace) -> Roun
 
 
 def compared(prepared: Prepared, python: str, options: argparse.Namespace) -> str:
-    """How far the two pictures are apart."""
+    """How far the two pictures are apart, of textures without levels of detail, which Mitsuba has none of."""
+    sharp = replace(prepared.scene, textures=[replace(texture, mip=None) for texture in prepared.scene.textures])
     spp, size = options.check // PASSES, (options.size[0] // 2, options.size[1] // 2)
-    mine = render(prepared.scene, size, frames=PASSES, spp=spp, depth=options.depth, threads=os.cpu_count() or 1)
-    describe(prepared.scene, prepared.folder, size=size, depth=options.depth, roulette=5)
+    mine = render(sharp, size, frames=PASSES, spp=spp, depth=options.depth, threads=os.cpu_count() or 1)
+    describe(sharp, prepared.folder, size=size, depth=options.depth, roulette=5)
     with Mitsuba(python, VARIANT) as mitsuba:
         mitsuba.load(prepared.folder)
         their = mitsuba.pictures(prepared.folder / "theirs.npy", spp, PASSES, seed=100)

@@ -109,7 +109,7 @@ def agreement(ours: Float32s, deviation: Floats, theirs: Floats, block: int = BL
 def _excess(apart: Floats, sigma: Floats) -> float:
     """The mean square of what chance does not explain, of channels the greatest; noisy blocks count for less. What chance explains is the
     variance, and three standard deviations of its own estimate (a squared normal variate of variance s^2 has the variance 2 s^4)."""
-    certainty = 1 / np.maximum(sigma, np.median(sigma)) ** 4
+    certainty = 1 / np.maximum(sigma, max(float(np.median(sigma)), 1e-4)) ** 4
     explained = (sigma**2 * certainty).sum((0, 1)) + 3 * np.sqrt((2 * sigma**4 * certainty**2).sum((0, 1)))
     return float((((apart**2 * certainty).sum((0, 1)) - explained) / certainty.sum((0, 1))).max())
 
