@@ -80,8 +80,8 @@ class _Held(NamedTuple):
 @dataclass(frozen=True)
 class Uploaded:
     """The scene on the device, with what the host wants to know of it. `parts`: the triangles as `SceneData.triangle` numbers them, and the
-    placings as the tree does; `roots`: int32[parts], see `tree_tables`; `kinds`: of the
-    materials; `variant`: of the scene; `glow`: float64[triangles], see `light_powers`, None where no lamp has a texture."""
+    placings as the tree does; `roots`: int32[parts], see `tree_tables`; `kinds`: of the materials; `variant`: of the scene; `glow`:
+    float64[triangles], see `light_powers`, None where no lamp has a texture."""
 
     data: SceneData
     parts: Parts
@@ -91,7 +91,7 @@ class Uploaded:
     seconds: dict[str, float]
     bytes: int
     pictures: _Held | None = None
-    glow: Any = None  # float64[n], see `light_powers`; None where no lamp has a texture
+    glow: Any = None
 
     @property
     def dropped(self) -> int:
@@ -160,9 +160,9 @@ def nothing_to_draw(scene: Scene) -> str:
 
 def _point(soup: TriangleSoup) -> TriangleSoup:
     """For a scene of nothing, one triangle that is a point, which no ray can hit: so its tables and its kernels are as any other's."""
-    none = np.zeros(1, np.int32)
+    none, nobody = np.zeros(1, np.int32), np.full(1, -1, np.int32)
     vertices = np.zeros((1, 3), np.uint32)
-    return replace(soup, positions=np.zeros((1, 3, 3), np.float32), material=none, instance=none, geometry=none, vertices=vertices)
+    return replace(soup, positions=np.zeros((1, 3, 3), np.float32), material=none, instance=nobody, geometry=none, vertices=vertices)
 
 
 def relit(uploaded: Uploaded, scene: Scene, *, group: int, budget: int = BUDGET) -> Uploaded:
