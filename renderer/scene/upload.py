@@ -212,7 +212,8 @@ def moved_to(uploaded: Uploaded, scene: Scene, numbers: Collection[int], *, grou
         return None
     tables, old = Tables(group), uploaded.data
     grown = placed(tables, Grown(old.bvh, parts, uploaded.roots), old.bvh)
-    lit, pictures, glow = _lit(tables, scene, grown.parts, old.bvh.form, old, uploaded.pictures, budget)
+    # The glow stays what the table of corners knows, even if materials are to be taken up next.
+    lit, pictures, glow = _lit(tables, scene, grown.parts, old.bvh.form, old, uploaded.pictures, budget, uploaded.glow)
     return replace(uploaded, data=replace(old, bvh=grown.tree, **lit), parts=grown.parts, pictures=pictures, glow=glow)
 
 
@@ -271,10 +272,10 @@ def _longest(e1: Any, e2: Any) -> Any:
 
 
 def _lit(
-    tables: Tables, scene: Scene, parts: Parts, form: Form, old: SceneData | None, pictures: _Held | None, budget: int
+    tables: Tables, scene: Scene, parts: Parts, form: Form, old: SceneData | None, pictures: _Held | None, budget: int, glow: Any = None
 ) -> tuple[dict[str, Any], _Held | None, Any]:
     """The fields of `SceneData` that materials and lights decide: the table of materials, the lights, what surrounds the scene; the
-    textures, those that are there already (`pictures`) if they are of this scene; and the glow of triangles."""
+    textures, those that are there already (`pictures`) if they are of this scene; and the glow of triangles (None: to be found)."""
     if not scene.materials:  # nothing has one, but there is no table without a row
         scene = replace(scene, materials=[Material()])
     look = look_of(scene.materials, _has_alpha(scene))
@@ -285,7 +286,8 @@ def _lit(
         look = replace(look, slots=())
     emission = np.array([(0.0, 0.0, 0.0) if m.unlit else m.emissive for m in scene.materials], np.float64).reshape(-1, 3)
     luminance = emission @ _LUMINANCE
-    glow = _glow(scene, parts.soup, pictures) if pictures is not None and look.has("emissive_texture") else None
+    if glow is None and pictures is not None and look.has("emissive_texture"):
+        glow = _glow(scene, parts.soup, pictures)
     lamps = parts.lamps(luminance > 0, glow)
     e1, e2, _, length = _edges(lamps.corners)
     share = 1.0 if glow is None else glow[lamps.triangle]

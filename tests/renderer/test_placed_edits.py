@@ -13,7 +13,7 @@ from renderer.pipeline.session import Session
 from renderer.scene.model import Copies, Environment, Mesh, Scene
 from renderer.scene.model_texture import TextureRef
 from renderer.scene.parts import parts_of
-from renderer.scene.upload import has_pictures, relit, structure, upload
+from renderer.scene.upload import has_pictures, moved_to, relit, structure, upload
 from tests.renderer.helpers.crowds import crowd, placings
 from tests.renderer.helpers.pictures import render
 from tests.renderer.helpers.tracing import device
@@ -166,6 +166,25 @@ def test_a_part_is_a_lamp_by_the_material_that_shines() -> None:
     again = relit(held[0], scene, group=16)
     assert has_pictures(again, scene) and structure(again.data) == structure(held[0].data)
     assert again.data.lights is not None and again.data.lights.count > lights[0].count
+
+
+def test_the_glow_of_lamps_does_not_depend_on_which_edit_is_taken_up_first() -> None:
+    """A lamp is switched on that has a picture of its own, and moved."""
+    scene = many()
+    scene = patterned(scene, replace(grey(0.5), emissive=(1.0, 1.0, 1.0), emissive_texture=TextureRef(0)))
+    scene.materials[1] = replace(scene.materials[0], emissive=(0.0, 0.0, 0.0), emissive_texture=TextureRef(0, offset=(0.2, 0.1)))
+    held = upload(scene, group=16)
+    scene.materials[1] = replace(scene.materials[1], emissive=(2.0, 2.0, 2.0))
+    in_place(scene, 1, at(1, 2, 3))
+    one = moved_to(held, scene, [1], group=16)
+    assert one is not None and one.data.lights is not None and one.data.lights.count > 0
+    one, other = relit(one, scene, group=16), moved_to(relit(held, scene, group=16), scene, [1], group=16)
+    new = upload(scene, group=16)
+    assert other is not None and (held.glow != new.glow).any()
+    for again in (one, other):
+        np.testing.assert_array_equal(again.glow, new.glow)
+        assert again.data.corner is not None and new.data.corner is not None
+        np.testing.assert_array_equal(again.data.corner.numpy(), new.data.corner.numpy())
 
 
 def test_what_is_too_far_away_for_floats_is_written_out_and_dropped() -> None:
