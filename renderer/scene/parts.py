@@ -214,9 +214,11 @@ def _alone(world: TriangleSoup) -> Parts:
     return Parts(world, np.array([0, len(world)]), np.zeros((1, 3)), np.zeros((1, 3)), None)
 
 
-def movable(scene: Scene) -> bool:
-    """Whether the scene is so large that what moves in it is a part of its own."""
-    return scene.totals().triangles >= MOVABLE
+def movable(scene: Scene, numbers: Collection[int]) -> bool:
+    """Whether some of these instances are parts of their own: the scene is large, and they move and do not stand as good as flat."""
+    some = (scene.instances[number] for number in numbers)
+    upright = any(instance.moving and _upright(instance.worlds()).any() for instance in some)
+    return upright and scene.totals().triangles >= MOVABLE
 
 
 def _uses(scene: Scene) -> list[_Use]:

@@ -13,7 +13,7 @@ from renderer.pipeline.session import Session
 from renderer.scene.model import Copies, Environment, Mesh, Scene
 from renderer.scene.model_texture import TextureRef
 from renderer.scene.parts import parts_of
-from renderer.scene.upload import has_pictures, moved_to, relit, structure, upload
+from renderer.scene.upload import Uploaded, has_pictures, moved_to, relit, structure, upload
 from tests.renderer.helpers.crowds import crowd, placings
 from tests.renderer.helpers.pictures import render
 from tests.renderer.helpers.tracing import device
@@ -64,6 +64,59 @@ def test_what_had_no_extent_is_there_when_it_is_given_one() -> None:
         in_place(scene, 0, at(0, 0, 5, scale=scale))
         assert session.update_instances([0])
         assert (check_like_new(session) != before).any() == (scale != 0.0)
+
+
+def test_what_is_flat_moves_in_a_large_scene_without_another_session() -> None:
+    """It stays in the world's part, until it is given an extent."""
+    scene = many()
+    scene.instances = [replace(instance, moving=False) for instance in scene.instances]
+    session = Session(scene, device=device(), **SIZE)
+    for height in (0.0, 1.0):
+        scene.instances[0] = replace(scene.instances[0], world=at(0, height, 5, scale=(1.0, 0.0, 1.0)), moving=True)
+        assert session.update_instances([0])
+        check_like_new(session)
+    in_place(scene, 0, at(0, 0, 5))
+    assert not session.update_instances([0])
+
+
+def test_placed_lamps_are_found_by_their_triangle_and_placing_whatever_is_edited() -> None:
+    """Of every placing the lights are its triangles', with its sides, and know it; balls share a part, whatever they are made of."""
+    scene = many()
+    ball, box = scene.meshes[0].geometries[0], scene.meshes[1].geometries[0]
+    scene.materials[:] = [grey(0.5, 3.0), grey(0.5), grey(0.5, 1.0, double_sided=True)]
+    materials = ([ball], [replace(ball, material=1)], [replace(box, material=0), replace(box, material=2), replace(box, material=1)])
+    scene.meshes[:2] = [Mesh(str(k), list(geometries)) for k, geometries in enumerate(materials)]
+    scene.instances = [replace(i, mesh=3 if i.name == "rest" else k % 3) for k, i in enumerate(scene.instances)]
+
+    def check(held: Uploaded) -> None:
+        lights, parts = held.data.lights, held.parts
+        assert lights is not None and lights.tree is not None and lights.tree.first is not None and parts.placings is not None
+        rows, light, first = lights.rows.numpy()[: lights.count], lights.tree.light.numpy(), lights.tree.first.numpy()
+        shines, both = (np.array([getattr(m, name) for m in scene.materials]) for name in ("is_emissive", "double_sided"))
+        seen = 0
+        for number, (part, own) in enumerate(zip(parts.placings.part, parts.placings.material, strict=True)):
+            triangles = np.arange(*parts.first[part : part + 2])
+            material = parts.soup.material[triangles] if own < 0 else np.full(len(triangles), own)
+            triangles, material = triangles[shines[material]], material[shines[material]]
+            mine, seen = rows[light[triangles] + first[number]], seen + len(triangles)
+            corners = parts.soup.positions[triangles, 0] @ parts.placings.world[number, :3, :3].T + parts.placings.world[number, :3, 3]
+            np.testing.assert_allclose(mine[:, :3], corners, atol=1e-4)
+            np.testing.assert_array_equal(mine[:, 13], np.where(both[material], number + 1, -number))
+            np.testing.assert_array_equal(mine[:, 15].view(np.int32), triangles)
+        assert seen == lights.count > 1000
+
+    held: Uploaded | None = upload(scene, group=16)
+    assert held is not None
+    check(held)
+    for number in (0, 1, 2):
+        in_place(scene, number, at(number, 2, -3, scale=(1.0, -1.5, 0.5)))
+        held = moved_to(held, scene, [number], group=16)
+        assert held is not None
+        check(held)
+    for number, material in ((0, grey(0.5, 1.0, double_sided=True)), (1, grey(0.5, 2.0)), (2, grey(0.1))):
+        scene.materials[number] = material
+        held = relit(held, scene, group=16)
+        check(held)
 
 
 def test_meshes_that_part_in_a_variant_are_no_part_together() -> None:
