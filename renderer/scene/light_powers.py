@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from renderer.scene.environment_tables import LUMINANCE
 from renderer.scene.levels import Use
 from renderer.scene.model import Scene, Texture, TriangleSoup
 from renderer.scene.model_texture import Wrap
@@ -26,7 +27,6 @@ from renderer.scene.texture_tables import Block, TextureTables
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-LUMINANCE = np.array([0.2126, 0.7152, 0.0722])
 EVEN = 0.05  # the part of a glow that is that of the whole texture
 _SPLIT = 4  # a triangle is looked at in its middle and those of 15 others, this many along an edge
 _AT_ONCE = 1 << 14  # triangles

@@ -24,6 +24,7 @@ from engine import Tensor, events
 from renderer.bvh.rows import bits
 from renderer.bvh.traverse import DeviceBVH, Form, Tree
 from renderer.sampling.alias import alias_table
+from renderer.scene.environment_tables import LUMINANCE
 from renderer.scene.light_tables import lights_beyond
 from renderer.scene.light_tree import light_tree
 from renderer.scene.model import Material, Scene, SceneError, Texture, TriangleSoup
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from renderer.scene.texture_tables import TextureTables
 
 PACKET_TRIANGLES = 2048  # up to this many triangles a group walks the tree together
-_LUMINANCE = np.array([0.2126, 0.7152, 0.0722])
 
 
 @dataclass(frozen=True)
@@ -285,7 +285,7 @@ def _lit(
     if pictures is None:  # no image of them is to be had
         look = replace(look, slots=())
     emission = np.array([(0.0, 0.0, 0.0) if m.unlit else m.emissive for m in scene.materials], np.float64).reshape(-1, 3)
-    luminance = emission @ _LUMINANCE
+    luminance = emission @ LUMINANCE
     if glow is None and pictures is not None and look.has("emissive_texture"):
         glow = _glow(scene, parts.soup, pictures)
     lamps = parts.lamps(luminance > 0, glow)
