@@ -42,10 +42,12 @@ def glow_of(scene: Scene, soup: TriangleSoup, tables: TextureTables) -> Floats:
     pictures: dict[int, tuple[_Picture, float, list[NDArray[np.bool_]]]] = {}
     for geometry, run in geometries_of(scene, soup):
         ref = scene.materials[soup.material[run.start]].emissive_texture
-        if ref is None or ref not in lit or scene.textures[ref.texture].image is None or ref.texcoord >= len(geometry.texcoords):
+        if ref is None or ref not in lit or ref.texcoord >= len(geometry.texcoords):
             continue
         if ref.texture not in pictures:
             picture = _picture(scene.textures[ref.texture], tables)
+            if picture is None:
+                continue
             pictures[ref.texture] = picture, picture.mean(), picture.shining()
         picture, whole, shining = pictures[ref.texture]
         coordinates = np.nan_to_num(geometry.texcoords[ref.texcoord])
@@ -58,11 +60,10 @@ def glow_of(scene: Scene, soup: TriangleSoup, tables: TextureTables) -> Floats:
     return glow
 
 
-def _picture(texture: Texture, tables: TextureTables) -> _Picture:
-    """A texture that has an image, which shines."""
-    assert texture.image is not None
-    block = tables.blocks[texture.image, Use.colours]
-    return _Picture(tables.texels[block.start :], block, texture)
+def _picture(texture: Texture, tables: TextureTables) -> _Picture | None:
+    """An emissive texture; None where it has no image, or one that an edit has brought and that is not on the device (yet)."""
+    block = tables.blocks.get((texture.image, Use.colours)) if texture.image is not None else None
+    return _Picture(tables.texels[block.start :], block, texture) if block is not None else None
 
 
 class _Picture(NamedTuple):
