@@ -87,11 +87,4 @@ class DeviceBVH:
 
 Tree = DeviceBVH | LoneBVH
 
-
-
-def placings_of(tree: Tree) -> Placings | None:
-    """The placings of a tree of two levels."""
-    return tree.top.placings if tree.top is not None else None
-
-
-__all__ = ["NOTHING", "DeviceBVH", "Form", "Hit", "LoneBVH", "LoneTop", "Placings", "Sides", "Top", "Tree", "placings_of"]
+__all__ = ["NOTHING", "DeviceBVH", "Form", "Hit", "LoneBVH", "LoneTop", "Placings", "Sides", "Top", "Tree"]

@@ -3,8 +3,7 @@
 A flat surface of a plain material needs its triangle's normal and its material's row. Scenes with more have a table of corners
 (`shading.corner_rows`), and their materials may have textures. Smooth surfaces are shaded by the normal between their corners', and rays
 leave them from where the curved surface would be; on which side of the surface a direction lies goes by the triangle's own normal wherever
-that is not far below (`Met.agrees`). A shading normal that would look away
-from where the ray came from is bent until it does not.
+that is not far below (`Met.agrees`). A shading normal that would look away from where the ray came from is bent until it does not.
 
 What of a place decides whether light passes it as if it were not there (`Veil`) is known first, and is all that a shadow ray asks.
 """

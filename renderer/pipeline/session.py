@@ -339,7 +339,7 @@ class Session:
         anew = moved_to(uploaded, self.scene, numbers, group=self._engine.group_width, budget=self._budget)
         if anew is not None:
             return self._replace(anew, self.scene)
-        if uploaded.parts.placings is None and movable(self.scene):
+        if uploaded.parts.placings is None and movable(self.scene, numbers):
             return False  # from now on what moves is a part
         return self._upload_again(self.scene, uploaded.data.bvh.form)
 

@@ -8,26 +8,27 @@ that gets most, so that a lamp counts by what stands in its light. **Where that 
 sky is added**, and that is said. In rooms with lamps it is several times as much, of labels in the plane of what they name half.
 
 The estimate takes pairs of points, of emissive surfaces by power and of others by area, at places that are always the same; textures count
-as white. Of very many triangles some are looked at, so that it takes milliseconds.
+as white. Of very many triangles some are looked at, and of very many placings some are written out, so that it takes little time and
+no memory to speak of.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from renderer.scene.environment_tables import LUMINANCE
-from renderer.scene.model import Material, Scene
+from renderer.scene.model import QUIET, Scene
 from renderer.scene.sky import RADIANCE
-from renderer.scene.soup import Float64s, TriangleSoup
+from renderer.scene.soup import Float64s, TriangleSoup, flattened, joined
 
 GLOW = 1.0  # radiance of a surface's brightest channel, above which it is a lamp
 SHARE = 0.05  # of the irradiance under the sky, below which emissive surfaces do not count as lamps
 MOST_TRIANGLES = 1 << 16
+MOST_DRAWN = 1 << 22  # triangles, beyond which not all placings are written out
 _LAMPS, _OTHERS = 32, 1024  # points
 
 
@@ -38,18 +39,20 @@ def needs_sky(scene: Scene) -> bool:
     glow = brightest(scene)
     if glow == 0 or glow > GLOW:
         return glow == 0
-    return brought(scene.materials, scene.triangles()) < SHARE * math.pi * RADIANCE
+    return brought(scene) < SHARE * math.pi * RADIANCE
 
 
 def brightest(scene: Scene) -> float:
     """The radiance of the surface that is drawn and shines the most, in its brightest channel."""
     geometries = (g for number in {i.mesh for i in scene.instances} for g in scene.meshes[number].geometries if len(g.indices))
-    return max((max(scene.materials[g.material_in(scene.variant)].emissive) for g in geometries), default=0.0)
+    materials = (scene.materials[g.material_in(scene.variant)] for g in geometries)
+    return max((max(material.emissive) for material in materials if not material.unlit), default=0.0)
 
 
-def brought(materials: Sequence[Material], soup: TriangleSoup) -> float:
+def brought(scene: Scene) -> float:
     """Irradiance in W/m2 (luminance) that emissive triangles bring to the others, nothing being in between: the mean over the tenth of
     these that gets most; infinite where there are no others."""
+    materials, (soup, weight) = scene.materials, _thinned(scene)
     radiance = np.array([0.0 if m.unlit else float(np.dot(m.emissive, LUMINANCE)) for m in materials])
     glows = (radiance > 0)[soup.material]
     if not glows.any():
@@ -58,8 +61,9 @@ def brought(materials: Sequence[Material], soup: TriangleSoup) -> float:
         return math.inf
     both_sides = np.array([m.double_sided for m in materials])
     shining, dark = _some(glows), _some(~glows)
-    lamps = _points(soup, shining, radiance[soup.material[shining]], _LAMPS)
-    others = _points(soup, dark, np.ones(len(dark)), _OTHERS)
+    each = glows.sum() / len(shining)  # stands for so many
+    lamps = _points(soup, shining, radiance[soup.material[shining]] * weight[shining] * each, _LAMPS)
+    others = _points(soup, dark, weight[dark], _OTHERS)
     lamp_material, other_material = soup.material[lamps.triangle], soup.material[others.triangle]
     away = lamps.place[None] - others.place[:, None]
     square = np.maximum((away**2).sum(-1), 1e-30)
@@ -70,6 +74,21 @@ def brought(materials: Sequence[Material], soup: TriangleSoup) -> float:
     disk = lamps.total / _LAMPS / radiance[lamp_material] / math.pi
     irradiance = (leaving * arriving / (square * (square + disk))).sum(1) * (lamps.total / _LAMPS)
     return float(np.sort(irradiance)[-_OTHERS // 10 :].mean())
+
+
+@QUIET
+def _thinned(scene: Scene) -> tuple[TriangleSoup, Float64s]:
+    """Triangles of a scene, and how many each of them stands for: of what is placed very often, some placings are written out."""
+    uses = list(scene.placed())
+    step = -(-sum(len(use[2].indices) * len(use[0]) for use in uses) // MOST_DRAWN)
+    if step <= 1:
+        soup = scene.triangles()
+        return soup, np.ones(len(soup))
+    soups, weights = [], []
+    for ids, number, geometry, material, worlds in uses:
+        soups.append(flattened([(ids[::step], number, geometry, material, worlds[::step])]))
+        weights.append(np.full(len(soups[-1]), len(ids) / len(ids[::step])))
+    return joined(soups), np.concatenate(weights)
 
 
 def _some(which: NDArray[np.bool_]) -> NDArray[np.intp]:

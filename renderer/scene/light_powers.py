@@ -17,15 +17,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from renderer.scene.environment_tables import LUMINANCE
 from renderer.scene.levels import Use
 from renderer.scene.model import Scene, Texture, TriangleSoup
 from renderer.scene.model_texture import Wrap
+from renderer.scene.soup import geometries_of
 from renderer.scene.texture_tables import Block, TextureTables
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-LUMINANCE = np.array([0.2126, 0.7152, 0.0722])
 EVEN = 0.05  # the part of a glow that is that of the whole texture
 _SPLIT = 4  # a triangle is looked at in its middle and those of 15 others, this many along an edge
 _AT_ONCE = 1 << 14  # triangles
@@ -36,31 +37,33 @@ _LINEAR = np.where(_VALUE <= 0.04045, _VALUE / 12.92, ((_VALUE + 0.055) / 1.055)
 def glow_of(scene: Scene, soup: TriangleSoup, tables: TextureTables) -> Floats:
     """float64[T], within [0, 1]: the mean luminance of the emissive texture of each triangle over it; 1 where there is none."""
     glow = np.ones(len(soup))
-    mesh = np.array([instance.mesh for instance in scene.instances], np.int64)[soup.instance]
-    for number, material in enumerate(scene.materials):
-        ref = material.emissive_texture
-        if ref is None or not material.is_emissive or material.unlit or scene.textures[ref.texture].image is None:
+    # What is shared by placings of several materials has the same texture in all of them, and is a lamp if one of them is.
+    lit = {m.emissive_texture for m in scene.materials if m.is_emissive and not m.unlit}
+    pictures: dict[int, tuple[_Picture, float, list[NDArray[np.bool_]]]] = {}
+    for geometry, run in geometries_of(scene, soup):
+        ref = scene.materials[soup.material[run.start]].emissive_texture
+        if ref is None or ref not in lit or ref.texcoord >= len(geometry.texcoords):
             continue
-        texture = scene.textures[ref.texture]
-        assert texture.image is not None
-        block = tables.blocks[texture.image, Use.colours]
-        picture = _Picture(tables.texels[block.start :], block, texture)
-        whole = picture.mean()
-        shining = picture.shining()
-        mine = np.flatnonzero(soup.material == number)
-        key = mesh[mine] << 32 | soup.geometry[mine]
-        for geometry in np.unique(key):
-            which = mine[key == geometry]
-            sets = scene.meshes[int(geometry >> 32)].geometries[int(geometry & 0xFFFFFFFF)].texcoords
-            if ref.texcoord >= len(sets):
+        if ref.texture not in pictures:
+            picture = _picture(scene.textures[ref.texture], tables)
+            if picture is None:
                 continue
-            for first in range(0, len(which), _AT_ONCE):
-                some = which[first : first + _AT_ONCE]
-                uv = np.nan_to_num(sets[ref.texcoord])[soup.vertices[some]].astype(np.float64)
-                uv = uv @ ref.matrix[:, :2].T + ref.matrix[:, 2]
-                mean = (1.0 - EVEN) * picture.means(uv) + EVEN * whole
-                glow[some] = np.where(picture.touches(uv, shining), mean, 0.0)
+            pictures[ref.texture] = picture, picture.mean(), picture.shining()
+        picture, whole, shining = pictures[ref.texture]
+        coordinates = np.nan_to_num(geometry.texcoords[ref.texcoord])
+        for first in range(run.start, run.stop, _AT_ONCE):
+            some = slice(first, min(first + _AT_ONCE, run.stop))
+            uv = coordinates[soup.vertices[some]].astype(np.float64)
+            uv = uv @ ref.matrix[:, :2].T + ref.matrix[:, 2]
+            mean = (1.0 - EVEN) * picture.means(uv) + EVEN * whole
+            glow[some] = np.where(picture.touches(uv, shining), mean, 0.0)
     return glow
+
+
+def _picture(texture: Texture, tables: TextureTables) -> _Picture | None:
+    """An emissive texture; None where it has no image, or one that an edit has brought and that is not on the device (yet)."""
+    block = tables.blocks.get((texture.image, Use.colours)) if texture.image is not None else None
+    return _Picture(tables.texels[block.start :], block, texture) if block is not None else None
 
 
 class _Picture(NamedTuple):

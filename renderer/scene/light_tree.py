@@ -65,8 +65,8 @@ def light_tree(
 
 
 def light_rows(corners: NDArray[np.float32], power: Floats, two_sided: NDArray[np.bool_]) -> LightRows:
-    """The tree over emissive triangles, at least two. corners: float32[n, 3, 3], all finite, with an area; power: float64[n], in any unit,
-    not all 0; two_sided: bool[n]."""
+    """The tree over emissive triangles, at least two. corners: float32[n, 3, 3], all finite; power: float64[n], in any unit, not all 0 (but
+    some: far from the origin what is small may have no area left); two_sided: bool[n]."""
     tree = build_binary(*triangle_boxes(corners), leaf_size=1, bins=_BINS, cost=CostModel.of(2, 1), split_cost=1.0)
     inner = np.flatnonzero(tree.left >= 0)
     children = np.stack([tree.left[inner], tree.right[inner]], 1)
@@ -96,7 +96,7 @@ def _nodes(tree: BinaryTree, leaves: NDArray[np.int64], corners: Floats, power: 
     cross = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     total[leaves], both[leaves] = np.maximum(power, _WEAKEST * power.max()), two_sided
     centre[leaves], variance[leaves] = middle, ((corners - middle[:, None]) ** 2).sum((1, 2)) / 12
-    normal[leaves] = cross / np.linalg.norm(cross, axis=1)[:, None]
+    normal[leaves] = cross / np.maximum(np.linalg.norm(cross, axis=1), 1e-300)[:, None]
     by_depth = np.argsort(tree.depth, kind="stable")
     for level in reversed(np.split(by_depth, np.flatnonzero(np.diff(tree.depth[by_depth])) + 1)):
         node = level[tree.left[level] >= 0]

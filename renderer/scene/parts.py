@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from renderer.scene.model import QUIET, Geometry, Scene
 from renderer.scene.model_texture import TextureRef
-from renderer.scene.soup import Float32s, Float64s, Placed, TriangleSoup, flattened, joined, transform
+from renderer.scene.soup import Float32s, Float64s, Placed, TriangleSoup, flattened, geometries_of, joined, transform
 
 SHARED = 65_536  # triangles drawn, from which a scene may be shared
 MUCH = 1_048_576  # triangles saved, that are worth it whatever is drawn
@@ -33,6 +33,7 @@ MOST_PARTS = 4096  # a tree each
 MOVABLE = 16_384  # triangles drawn, from which what moves is a part: less is built again in no time
 NARROWEST = 1e-4  # of a placing's largest stretch, its least: below it stands as good as flat
 FINEST, COARSEST = 1e-9, 1e9  # stretches of placings, beyond which floats do not go there and back
+FARTHEST = 1e18  # coordinates of placings, the squares of which are floats
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ class Parts:
             none, ranks = np.zeros(len(which), np.int32), np.arange(len(which), dtype=np.int32)
             return Lamps(soup.positions[which], soup.material[which], which.astype(np.int32), none, ranks)
         found = [Lamps(soup.positions[:0], *(np.zeros(0, np.int32),) * 4)]
-        for part in np.unique(placings.part):
+        for part in np.unique(placings.part) if shines.any() else ():
             first, last = self.first[part : part + 2]
             numbers = np.flatnonzero(placings.part == part)
             own = placings.material[numbers]
@@ -164,11 +165,12 @@ class _Use(NamedTuple):
         return sum(len(geometry.indices) for _, geometry, _ in self.geometries)
 
     def key(self, kinds: Sequence[Kind]) -> tuple[Any, ...]:
-        """What equal parts have in common: the arrays, and their materials, or if a placing can say that its kind. `kinds`: of each
-        material."""
-        arrays = [map(id, (g.positions, g.indices, g.normals, g.tangents, g.colours, *g.texcoords)) for _, g, _ in self.geometries]
-        materials = tuple(material for _, _, material in self.geometries)
-        return (*map(tuple, arrays), materials if len(materials) > 1 else kinds[materials[0]])
+        """What equal parts have in common: the arrays, their numbers in the mesh, and their materials, in all variants, or if a placing
+        can say that the kind of the one. `kinds`: of each material."""
+        arrays = [(n, *map(id, (g.positions, g.indices, g.normals, g.tangents, g.colours, *g.texcoords))) for n, g, _ in self.geometries]
+        if len(arrays) == 1:
+            return (*arrays, kinds[self.geometries[0][2]])
+        return (*arrays, *((g.material, *sorted(g.variants.items())) for _, g, _ in self.geometries))
 
     def only(self, which: NDArray[np.bool_]) -> _Use:
         """Some of its placings."""
@@ -212,9 +214,11 @@ def _alone(world: TriangleSoup) -> Parts:
     return Parts(world, np.array([0, len(world)]), np.zeros((1, 3)), np.zeros((1, 3)), None)
 
 
-def movable(scene: Scene) -> bool:
-    """Whether the scene is so large that what moves in it is a part of its own."""
-    return scene.totals().triangles >= MOVABLE
+def movable(scene: Scene, numbers: Collection[int]) -> bool:
+    """Whether some of these instances are parts of their own: the scene is large, and they move and do not stand as good as flat."""
+    some = (scene.instances[number] for number in numbers)
+    upright = any(instance.moving and _upright(instance.worlds()).any() for instance in some)
+    return upright and scene.totals().triangles >= MOVABLE
 
 
 def _uses(scene: Scene) -> list[_Use]:
@@ -260,7 +264,8 @@ def _upright(worlds: Float64s) -> NDArray[np.bool_]:
     linear = worlds[:, :3, :3]
     there = np.asarray(np.isfinite(worlds).all((1, 2)))
     least, most = stretches(np.where(there[:, None, None], linear, 0.0))
-    return np.asarray(there & (least > NARROWEST * most) & (least > FINEST) & (most < COARSEST))
+    near = np.abs(worlds[:, :3, 3]).max(1, initial=0.0) < FARTHEST
+    return np.asarray(there & near & (least > NARROWEST * most) & (least > FINEST) & (most < COARSEST))
 
 
 def stretches(linear: Float64s) -> tuple[Float64s, Float64s]:
@@ -316,7 +321,7 @@ def _from_middle(worlds: Float64s, middle: Float64s) -> Float64s:
 @QUIET
 def moved(parts: Parts, scene: Scene, numbers: Collection[int]) -> Parts | None:
     """The same parts after instances of these numbers have been placed anew; None where it takes another division, because one of them is
-    in the world's part, or stands as good as flat now."""
+    in the world's part, stands as good as flat now, or was so small that nothing of it was there."""
     placings, wanted = parts.placings, np.array(sorted(numbers), np.int32)
     if np.isin(wanted, parts.soup.instance[: parts.world_triangles]).any():
         return None
@@ -324,10 +329,10 @@ def moved(parts: Parts, scene: Scene, numbers: Collection[int]) -> Parts | None:
         return parts  # nothing of them is drawn
     world = placings.world.copy()
     for number in wanted:
-        mine = np.flatnonzero(placings.instance == number)
-        if not len(mine):
-            continue
-        placed = scene.instances[number].worlds()[placings.copy[mine]]
+        mine, instance = np.flatnonzero(placings.instance == number), scene.instances[number]
+        if len(mine) != instance.count and any(len(geometry.indices) for geometry in scene.meshes[instance.mesh].geometries):
+            return None
+        placed = instance.worlds()[placings.copy[mine]]
         if not _upright(placed).all():
             return None
         world[mine] = _from_middle(placed, parts.middle[placings.part[mine]])
@@ -337,16 +342,15 @@ def moved(parts: Parts, scene: Scene, numbers: Collection[int]) -> Parts | None:
 def repainted(parts: Parts, scene: Scene) -> Parts:
     """The same parts in the materials of the variant that the scene shows now."""
     soup, placings = parts.soup, parts.placings
-    if not scene.instances:
-        return parts
-    mesh = np.array([instance.mesh for instance in scene.instances], np.int64)
-    numbers, place = np.unique(mesh[soup.instance] << 32 | soup.geometry, return_inverse=True)
-    shown = [scene.meshes[int(n >> 32)].geometries[int(n & 0xFFFFFFFF)].material_in(scene.variant) for n in numbers]
-    soup = replace(soup, material=np.array(shown, np.int32)[place])
+    material = soup.material.copy()
+    for geometry, run in geometries_of(scene, soup):
+        material[run] = geometry.material_in(scene.variant)
+    soup = replace(soup, material=material)
     if placings is None:
         return replace(parts, soup=soup)
     own = placings.material.copy()
     for number in np.flatnonzero(own >= 0):
-        (geometry,) = (g for g in scene.meshes[mesh[placings.instance[number]]].geometries if len(g.indices))
+        mesh = scene.instances[placings.instance[number]].mesh
+        (geometry,) = (g for g in scene.meshes[mesh].geometries if len(g.indices))
         own[number] = geometry.material_in(scene.variant)
     return replace(parts, soup=soup, placings=replace(placings, material=own))

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renderer.sampling.alias import alias_table
+from renderer.scene.environment_tables import LUMINANCE
 from renderer.scene.model_light import Light
 from renderer.shading.punctual import PUNCTUAL_ROW
 
-LUMINANCE = (0.2126, 0.7152, 0.0722)
 NARROWEST = 0.001  # of the difference of the cosines between which a spot fades, as the extension has it
 
 

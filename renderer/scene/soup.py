@@ -7,7 +7,7 @@ dropped and counted, so that nothing further down has to think of them. Corners 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from renderer.scene.model import Geometry
+    from renderer.scene.model import Geometry, Scene
 
 Float32s = NDArray[np.float32]
 Float64s = NDArray[np.float64]
@@ -79,6 +79,15 @@ def joined(parts: list[TriangleSoup]) -> TriangleSoup:
         sum(part.degenerate for part in parts),
         sum(part.non_finite for part in parts),
     )
+
+
+def geometries_of(scene: Scene, soup: TriangleSoup) -> Iterator[tuple[Geometry, slice]]:
+    """The geometries that a scene's soup is made of, each with its triangles; those of no instance (-1) are of none."""
+    mesh = np.array([*(instance.mesh for instance in scene.instances), -1], np.int64)[soup.instance]
+    begins = np.flatnonzero((np.diff(mesh, prepend=-2) != 0) | (np.diff(soup.geometry, prepend=-2) != 0))
+    for first, last in zip(begins, [*begins[1:], len(soup)], strict=True):
+        if mesh[first] >= 0:
+            yield scene.meshes[mesh[first]].geometries[soup.geometry[first]], slice(int(first), int(last))
 
 
 def transform(points: Float32s, worlds: Float64s) -> Float64s:

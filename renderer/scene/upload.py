@@ -24,6 +24,7 @@ from engine import Tensor, events
 from renderer.bvh.rows import bits
 from renderer.bvh.traverse import DeviceBVH, Form, Tree
 from renderer.sampling.alias import alias_table
+from renderer.scene.environment_tables import LUMINANCE
 from renderer.scene.light_tables import lights_beyond
 from renderer.scene.light_tree import light_tree
 from renderer.scene.model import Material, Scene, SceneError, Texture, TriangleSoup
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from renderer.scene.texture_tables import TextureTables
 
 PACKET_TRIANGLES = 2048  # up to this many triangles a group walks the tree together
-_LUMINANCE = np.array([0.2126, 0.7152, 0.0722])
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,8 @@ class _Held(NamedTuple):
 @dataclass(frozen=True)
 class Uploaded:
     """The scene on the device, with what the host wants to know of it. `parts`: the triangles as `SceneData.triangle` numbers them, and the
-    placings as the tree does; `roots`: int32[parts], see `tree_tables`; `kinds`: of the
-    materials; `variant`: of the scene; `glow`: float64[triangles], see `light_powers`, None where no lamp has a texture."""
+    placings as the tree does; `roots`: int32[parts], see `tree_tables`; `kinds`: of the materials; `variant`: of the scene; `glow`:
+    float64[triangles], see `light_powers`, None where no lamp has a texture."""
 
     data: SceneData
     parts: Parts
@@ -91,7 +91,7 @@ class Uploaded:
     seconds: dict[str, float]
     bytes: int
     pictures: _Held | None = None
-    glow: Any = None  # float64[n], see `light_powers`; None where no lamp has a texture
+    glow: Any = None
 
     @property
     def dropped(self) -> int:
@@ -160,9 +160,9 @@ def nothing_to_draw(scene: Scene) -> str:
 
 def _point(soup: TriangleSoup) -> TriangleSoup:
     """For a scene of nothing, one triangle that is a point, which no ray can hit: so its tables and its kernels are as any other's."""
-    none = np.zeros(1, np.int32)
+    none, nobody = np.zeros(1, np.int32), np.full(1, -1, np.int32)
     vertices = np.zeros((1, 3), np.uint32)
-    return replace(soup, positions=np.zeros((1, 3, 3), np.float32), material=none, instance=none, geometry=none, vertices=vertices)
+    return replace(soup, positions=np.zeros((1, 3, 3), np.float32), material=none, instance=nobody, geometry=none, vertices=vertices)
 
 
 def relit(uploaded: Uploaded, scene: Scene, *, group: int, budget: int = BUDGET) -> Uploaded:
@@ -212,7 +212,8 @@ def moved_to(uploaded: Uploaded, scene: Scene, numbers: Collection[int], *, grou
         return None
     tables, old = Tables(group), uploaded.data
     grown = placed(tables, Grown(old.bvh, parts, uploaded.roots), old.bvh)
-    lit, pictures, glow = _lit(tables, scene, grown.parts, old.bvh.form, old, uploaded.pictures, budget)
+    # The glow stays what the table of corners knows, even if materials are to be taken up next.
+    lit, pictures, glow = _lit(tables, scene, grown.parts, old.bvh.form, old, uploaded.pictures, budget, uploaded.glow)
     return replace(uploaded, data=replace(old, bvh=grown.tree, **lit), parts=grown.parts, pictures=pictures, glow=glow)
 
 
@@ -271,10 +272,10 @@ def _longest(e1: Any, e2: Any) -> Any:
 
 
 def _lit(
-    tables: Tables, scene: Scene, parts: Parts, form: Form, old: SceneData | None, pictures: _Held | None, budget: int
+    tables: Tables, scene: Scene, parts: Parts, form: Form, old: SceneData | None, pictures: _Held | None, budget: int, glow: Any = None
 ) -> tuple[dict[str, Any], _Held | None, Any]:
     """The fields of `SceneData` that materials and lights decide: the table of materials, the lights, what surrounds the scene; the
-    textures, those that are there already (`pictures`) if they are of this scene; and the glow of triangles."""
+    textures, those that are there already (`pictures`) if they are of this scene; and the glow of triangles (None: to be found)."""
     if not scene.materials:  # nothing has one, but there is no table without a row
         scene = replace(scene, materials=[Material()])
     look = look_of(scene.materials, _has_alpha(scene))
@@ -284,8 +285,9 @@ def _lit(
     if pictures is None:  # no image of them is to be had
         look = replace(look, slots=())
     emission = np.array([(0.0, 0.0, 0.0) if m.unlit else m.emissive for m in scene.materials], np.float64).reshape(-1, 3)
-    luminance = emission @ _LUMINANCE
-    glow = _glow(scene, parts.soup, pictures) if pictures is not None and look.has("emissive_texture") else None
+    luminance = emission @ LUMINANCE
+    if glow is None and pictures is not None and look.has("emissive_texture"):
+        glow = _glow(scene, parts.soup, pictures)
     lamps = parts.lamps(luminance > 0, glow)
     e1, e2, _, length = _edges(lamps.corners)
     share = 1.0 if glow is None else glow[lamps.triangle]

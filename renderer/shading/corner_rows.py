@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from engine import Tensor, where
 from renderer.bvh.placings import Place
-from renderer.scene.model import Geometry, Scene, TriangleSoup
+from renderer.scene.model import Scene, TriangleSoup
+from renderer.scene.soup import geometries_of
 from renderer.vec import Vec3, cross, dot, greater, lesser
 
 FLAT = 1e-6  # 1 - cosine between a corner's normal and its triangle's, up to which they are the same
@@ -93,7 +94,7 @@ def corner_rows(
     p = soup.positions.astype(np.float64)
     e1, e2 = p[:, 1] - p[:, 0], p[:, 2] - p[:, 0]
     normal = np.cross(e1, e2)
-    scale = 1.0 / (normal**2).sum(1, keepdims=True)
+    scale = 1.0 / np.maximum((normal**2).sum(1, keepdims=True), 1e-300)  # 0 in a scene of nothing
     rows[:, 0:3], rows[:, 3:6], rows[:, 6:9] = p[:, 0], np.cross(e2, normal) * scale, np.cross(normal, e1) * scale
     if corners.normals:
         at = places["normals"]
@@ -112,11 +113,7 @@ def corner_rows(
 def _from_geometries(rows: NDArray[np.float32], scene: Scene, soup: TriangleSoup, corners: Corners) -> None:
     """Fills in what is the same wherever a geometry is placed."""
     places = corners.places()
-    mesh = np.array([instance.mesh for instance in scene.instances], np.int64)[soup.instance]
-    key = mesh << 32 | soup.geometry
-    for number in np.unique(key):
-        which = np.flatnonzero(key == number)
-        geometry: Geometry = scene.meshes[int(number >> 32)].geometries[int(number & 0xFFFFFFFF)]
+    for geometry, which in geometries_of(scene, soup):
         vertices = soup.vertices[which]
         if corners.colours:
             at = places["colours"]

@@ -216,6 +216,16 @@ def test_lights_in_one_place_have_a_tree_too() -> None:
     assert len(nodes) == 99 and len(set(place.tolist())) == 100 and np.isfinite(nodes).all()
 
 
+def test_lights_without_an_area_leave_the_others_what_they_are() -> None:
+    """Such as small ones far from the origin, whose corners are the same floats."""
+    corners, two_sided = np.concatenate([scattered(40, 8), np.full((3, 3, 3), 0.5, np.float32)]), np.zeros(43, np.bool_)
+    nodes, links, _ = light_rows(corners, np.concatenate([np.ones(40), np.zeros(3)]), two_sided)
+    assert np.isfinite(nodes).all() and np.isfinite(links[:, [0, 1, 4, 5]]).all()
+    cross = np.cross(corners[:40, 1] - corners[:40, 0], corners[:40, 2] - corners[:40, 0]).astype(np.float64)
+    mean = (cross / np.linalg.norm(cross, axis=1)[:, None]).mean(0)
+    np.testing.assert_allclose(links[0, [1, 5]] @ nodes[0].reshape(2, 8)[:, 4:7], mean, atol=1e-5)
+
+
 # ---- light ----
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,9 @@ import pytest
 from engine.runtime import events
 from renderer.pipeline.session import DeviceError, Session, pick_camera
 from renderer.scene.gltf import load
-from renderer.scene.model import Environment, Material, Scene, SceneError
+from renderer.scene.model import Environment, Image, Material, Scene, SceneError, Texture
+from renderer.scene.model_texture import TextureRef
+from tests.renderer.helpers.picture_files import png
 from tests.renderer.helpers.worlds import grey, icosphere, look_at, quad, scene_of
 
 
@@ -178,11 +181,20 @@ def test_a_scene_of_nothing_is_an_error_that_names_the_file() -> None:
         open_session(empty)
 
 
-@pytest.mark.parametrize("materials", [[], [grey(0.5, 1.0)]], ids=["without a material", "with a lamp that shines from nowhere"])
+PICTURED = replace(grey(0.5, 1.0), emissive_texture=TextureRef(0), normal_texture=TextureRef(0))
+
+
+@pytest.mark.parametrize(
+    "materials",
+    [[], [grey(0.5, 1.0)], [PICTURED]],
+    ids=["without a material", "with a lamp that shines from nowhere", "with pictures"],
+)
 def test_where_it_is_allowed_a_scene_of_nothing_is_a_view_of_its_surroundings(materials: list[Material]) -> None:
     """C19: what the viewer shows. Edits find what they need there too."""
     blue = Environment((0.25, 0.5, 1.0))
-    opened = open_session(Scene(Path("empty.ply"), materials=materials, environment=blue), empty=True, spp=2)
+    scene = Scene(Path("empty.ply"), materials=materials, environment=blue)
+    scene.images, scene.textures = [Image("", png(np.full((2, 2, 3), 200, np.uint8)), "images[0]")], [Texture(0)]
+    opened = open_session(scene, empty=True, spp=2)
     opened.frame()
     assert np.array_equal(opened.mean(), np.broadcast_to(np.float32([0.25, 0.5, 1.0]), (16, 24, 3))) and opened.nonfinite == 0
     assert opened.pick(5, 5) is None

@@ -157,6 +157,19 @@ def test_a_texture_that_is_not_on_the_device_needs_a_new_session(device: Device)
     assert not numbers.update_materials([0])
 
 
+def test_a_lamp_that_is_given_a_picture_that_is_not_on_the_device_needs_a_new_session(device: Device) -> None:
+    scene = textured()
+    scene.materials[0] = replace(scene.materials[0], emissive=(1.0, 1.0, 1.0), emissive_texture=TextureRef(0))
+    session = Session(scene, device=device, **SIZE)
+    before, own = drawn(session), scene.materials[0]
+    scene.materials[0] = replace(own, emissive_texture=TextureRef(2))
+    assert not session.update_materials([0])
+    np.testing.assert_array_equal(drawn(session), before)
+    scene.materials[0] = replace(own, emissive=(0.5, 2.0, 1.0))
+    assert session.update_materials([0])
+    check_like_new(session, device)
+
+
 def test_a_picture_that_is_not_to_be_had_does_not_keep_an_edit_away(device: Device) -> None:
     scene = textured()
     scene.textures.append(Texture(None))
