@@ -316,9 +316,8 @@ def take_up(untold: deque[tuple[Scene, Changes]], session: Session) -> bool:
         scene, more = untold.popleft()
         if scene is session.scene:
             changes |= more
-    if changes.variant:
-        return session.update_variant()
-    fits = [session.update_materials(sorted(changes.materials)), session.update_instances(sorted(changes.instances))]
+    fits = [session.update_variant() if changes.variant else session.update_materials(sorted(changes.materials))]
+    fits += [session.update_instances(sorted(changes.instances))]
     fits += [session.update_lights(sorted(changes.lights))] if changes.lights else []
     fits += [session.update_environment()] if changes.environment else []
     return all(fits)
