@@ -174,6 +174,33 @@ def test_another_variant_and_what_has_moved_meanwhile_are_both_taken_up() -> Non
     fresh.close()
 
 
+def test_a_culled_scene_is_looked_through_from_behind() -> None:
+    scene = small_scene()
+    scene.environment = Environment()
+    back = Camera("behind", Perspective(0.8), np.diag([-1.0, 1.0, -1.0, 1.0]) @ moved(-0.4))
+    back.world[:3, 3] = (0.4, 0.4, -3.0)
+    editor = Editor(scene)
+
+    def picture() -> np.ndarray:
+        session = Session(scene, width=24, height=16, backend="cpu")
+        session.set_camera(back)
+        session.frame()
+        mean = session.mean()
+        session.close()
+        return mean
+
+    session, seen = Session(scene, width=24, height=16, backend="cpu"), picture()
+    assert (seen != 1.0).any(), "there is a back"
+    editor.set_culled(True)
+    fits = take_up(deque([(scene, editor.take_changes())]), session)
+    assert not fits, "it takes other kernels"
+    np.testing.assert_array_equal(picture(), 1.0)
+    editor.undo()
+    assert take_up(deque([(scene, editor.take_changes())]), session)
+    np.testing.assert_array_equal(picture(), seen)
+    session.close()
+
+
 def test_a_new_change_ends_what_could_be_done_again() -> None:
     editor = Editor(small_scene())
     editor.set_material(0, rough(editor, 0, 0.5))

@@ -158,7 +158,7 @@ class Studio:
         if editor is None or not changes:
             return
         numbers = {name: sorted(getattr(changes, name)) for name in ("materials", "instances", "cameras", "lights")}
-        self.recorder.event("edit", {**numbers, "environment": changes.environment, "variant": changes.variant})
+        self.recorder.event("edit", {**numbers, "environment": changes.environment, "variant": changes.variant, "culled": changes.culled})
         self.loop.damaged()
         if self._camera in changes.cameras:
             self.document.follow_camera(self._camera)
