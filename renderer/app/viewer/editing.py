@@ -239,8 +239,10 @@ class Editor:
         def numbers(kind: str) -> set[int]:
             return {thing.number for thing in changed if thing.kind == kind and thing.number is not None}
 
-        lists = (numbers(kind) for kind in ("materials", "instances", "cameras", "lights"))
-        return Changes(*lists, ENVIRONMENT in changed, VARIANT in changed, CULLED in changed)
+        return Changes(
+            numbers("materials"), numbers("instances"), numbers("cameras"), numbers("lights"),
+            ENVIRONMENT in changed, VARIANT in changed, CULLED in changed,
+        )  # fmt: skip
 
     def save(self, path: Path) -> list[str]:
         """Writes the scene to `path`, a .glb file; what the file cannot keep of the one that was loaded, a line each.
