@@ -90,7 +90,8 @@ class Environment:
     `image` is float32[height, width, 3 or 4], equirectangular, linear radiance: top row first, its middle towards +x and
     what is right of it towards +z. What arrives is `radiance` times `strength`, times the image where there is one;
     `turn` is the angle in degrees by which the image is turned about the vertical, counter-clockwise seen from above.
-    `sky` stands in the place of an image; `source` is the file that an image was read from, where there is one.
+    `sky` stands in the place of an image; `source` is the file that an image was read from, where there is one; `added`: they are not the
+    scene's own, but were put around one that is dark without (`surroundings`).
     Two are equal where their numbers are and their image is the same array.
     """
 
@@ -100,6 +101,7 @@ class Environment:
     image: Float32s | None = None
     sky: Sky | None = None
     source: Path | None = None
+    added: bool = False
 
     @property
     def is_picture(self) -> bool:

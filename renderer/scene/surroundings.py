@@ -26,7 +26,7 @@ def surrounded(scene: Scene, choice: str | None) -> Scene:
         if not needs_sky(scene):
             return scene
         events.record("warning", message=LABELS if brightest(scene) > 0 else NOTHING)
-        return replace(scene, environment=Environment(sky=Sky()))
+        return replace(scene, environment=Environment(sky=Sky(), added=True))
     if choice == "none":
         return replace(scene, environment=Environment((0.0, 0.0, 0.0)))
     return replace(scene, environment=Environment(sky=Sky()) if choice == "sky" else pictured(Path(choice)))

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from renderer.app.viewer.editing import Changes, Editor, same, take_up
+from renderer.pipeline.session import Session
 from renderer.scene.model import Camera, Environment, Geometry, Instance, Light, Material, Mesh, Perspective, Scene
 
 
@@ -147,6 +148,57 @@ def test_what_a_drag_has_sent_meanwhile_is_taken_up_at_once_where_it_is_now() ->
     editor.move_instance(0, moved(0.0))
     untold.append((editor.scene, editor.take_changes()))
     assert not take_up(untold, cast(Any, new))
+
+
+def test_another_variant_and_what_has_moved_meanwhile_are_both_taken_up() -> None:
+    scene = small_scene()
+    scene.meshes[0].geometries[0] = replace(scene.meshes[0].geometries[0], variants={0: 2})
+    scene.materials[2] = replace(scene.materials[2], base_color_factor=(0.9, 0.1, 0.1, 1.0))
+    scene.environment, scene.variant = Environment(), 1
+    camera = replace(scene.cameras[0], world=moved(0.4) @ np.array([[1, 0, 0, 0], [0, 1, 0, 0.4], [0, 0, 1, 3], [0, 0, 0, 1.0]]))
+
+    def picture(session: Session) -> np.ndarray:
+        session.set_camera(camera)
+        session.frame()
+        return session.mean()
+
+    session, editor = Session(scene, width=24, height=16, backend="cpu"), Editor(scene)
+    before = picture(session)
+    editor.move_instance(0, moved(-1.0))
+    editor.set_variant(0)
+    assert take_up(deque([(scene, editor.take_changes())]), session)
+    after, fresh = picture(session), Session(scene, width=24, height=16, backend="cpu")
+    np.testing.assert_array_equal(after, picture(fresh))
+    assert (after != before).any()
+    session.close()
+    fresh.close()
+
+
+def test_a_culled_scene_is_looked_through_from_behind() -> None:
+    scene = small_scene()
+    scene.environment = Environment()
+    back = Camera("behind", Perspective(0.8), np.diag([-1.0, 1.0, -1.0, 1.0]) @ moved(-0.4))
+    back.world[:3, 3] = (0.4, 0.4, -3.0)
+    editor = Editor(scene)
+
+    def picture() -> np.ndarray:
+        session = Session(scene, width=24, height=16, backend="cpu")
+        session.set_camera(back)
+        session.frame()
+        mean = session.mean()
+        session.close()
+        return mean
+
+    session, seen = Session(scene, width=24, height=16, backend="cpu"), picture()
+    assert (seen != 1.0).any(), "there is a back"
+    editor.set_culled(True)
+    fits = take_up(deque([(scene, editor.take_changes())]), session)
+    assert not fits, "it takes other kernels"
+    np.testing.assert_array_equal(picture(), 1.0)
+    editor.undo()
+    assert take_up(deque([(scene, editor.take_changes())]), session)
+    np.testing.assert_array_equal(picture(), seen)
+    session.close()
 
 
 def test_a_new_change_ends_what_could_be_done_again() -> None:

@@ -93,7 +93,7 @@ def test_a_distance_that_is_turned_down_to_nothing_is_endless(desks: Desks, seen
 def test_a_layer_without_code_says_so_and_that_it_is_built(desks: Desks, seen: Seen, monkeypatch: pytest.MonkeyPatch) -> None:
     only_section("Materials", monkeypatch)
     only_group("Sheen", monkeypatch)
-    desk = desks((900, 900), scene())
+    desk = desks((900, 950), scene())
     desk.figures.look = look_of(desk.editor.scene.materials, False)
     desk.turn(3)
     assert remarks(desk, seen) == ["new code"] * 4, "for sheen, diffuse transmission, iridescence, anisotropy"
@@ -127,6 +127,15 @@ def test_all_of_a_material_is_taken_back_at_once(desks: Desks, seen: Seen, monke
     click(desk, seen, "All as in the file")
     desk.until(lambda: desk.editor.scene.materials[0] == before, "it is as in the file")
     assert desk.editor.undo() == "all of glass" and desk.editor.scene.materials[0].roughness == 0.1
+
+
+def test_backs_are_culled_by_a_switch_and_there_again_by_undo(desks: Desks, seen: Seen, monkeypatch: pytest.MonkeyPatch) -> None:
+    only_section("Materials", monkeypatch)
+    desk = desks((900, 900), scene())
+    desk.turn(3)
+    click(desk, seen, "cull backs")
+    desk.until(lambda: desk.editor.scene.culled, "backs are culled")
+    assert desk.editor.take_changes().culled and desk.editor.undo() == "look through backs" and not desk.editor.scene.culled
 
 
 def test_materials_of_one_name_are_told_apart(desks: Desks, seen: Seen, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,13 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from renderer.scene.importers import load
 from renderer.scene.model import Environment, Sky
+from renderer.scene.surroundings import surrounded
 
 pytest.importorskip("imgui_bundle", reason="the viewer's packages are not installed: pip install 'rayfuse[viewer]'")
 
 from imgui_bundle import imgui
 
 from renderer.app.viewer.panel import PanelActions
+from renderer.app.viewer.panel_environment import ADDED
 from tests.viewer.desk import Desk, Seen, only_section
 from tests.viewer.props import choose, click, drag, drawn, png, scene
 
@@ -194,6 +197,27 @@ def test_a_scene_without_any_light_is_told_to_have_the_colour_that_lights_it(
     drag(desk, seen, "environment strength", 0.5, 0.3)
     desk.until(lambda: desk.editor.scene.environment is not None and around(desk).strength < 1, "it is darker")
     assert around(desk).radiance == (0.8, 0.9, 1.0), "and of the same colour"
+
+
+def test_a_sky_that_was_added_to_a_dark_scene_is_told_to_be_none_of_the_files(
+    desks: Desks, seen: Seen, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    only_section("Environment", monkeypatch)
+    desk = desks((1300, 900), surrounded(replace(scene(), lights=[]), None))
+    desk.turn(3)
+    assert ADDED in seen.texts and sky(desk) == Sky() and not desk.editor.dirty
+    drag(desk, seen, "sun height", 0.5, 0.9)
+    desk.until(lambda: sky(desk).elevation > 70, "the sun is high")
+    drawn(desk, seen)
+    click(desk, seen, "undo environment")
+    desk.until(lambda: sky(desk) == Sky(), "the sky is as it was added")
+    desk.editor.save(tmp_path / "saved.glb")
+    saved = surrounded(load(tmp_path / "saved.glb"), None)
+    assert saved.environment == desk.editor.scene.environment, "a saved scene has it"
+    seen.texts.clear()
+    desk.editor.scene.environment = saved.environment
+    desk.turn(3)
+    assert ADDED not in seen.texts, "and there it is the file's own"
 
 
 # ---- room and keys ----

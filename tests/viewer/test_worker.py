@@ -413,6 +413,26 @@ def test_a_build_without_memory_for_its_first_picture_has_failed(play: Play, cor
     assert play.stage.coming is None and coming.worker.join(PATIENCE)
 
 
+def test_a_drag_that_outgrows_a_session_begins_one_build_and_not_one_with_each_turn(play: Play, cornell: Path) -> None:
+    first = Structure("cpu", None, Source(cornell), None)
+    play.stage.want(first)
+    play.swap(first)
+    active = play.stage.active
+    assert active is not None and not play.stage.outgrown()
+    active.outgrown = True
+    assert play.stage.outgrown() and not play.stage.outgrown(), "told once"
+    play.stage.want(replace(first, workgroup=512))
+    active.outgrown = True  # the hand moves on
+    assert not play.stage.outgrown(), "what is on its way will do"
+    play.stage.want(first)
+    assert play.stage.outgrown(), "nothing is on its way any more"
+    play.stage.want(replace(first, workgroup=512))
+    coming = play.stage.coming
+    assert coming is not None
+    coming.outgrown = True
+    assert play.stage.outgrown(), "that one will not do either"
+
+
 def test_why_something_is_built_is_told_in_words(cornell: Path) -> None:
     plain = Structure("auto", None, Source(cornell), None)
     other = Source(Path("other.glb"))

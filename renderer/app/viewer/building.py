@@ -186,7 +186,7 @@ class Recipe:
 @dataclass
 class Build:
     """A worker and what it is for. `scene` and `orthographic` (of its camera) are known once it is built; `untold`: changes of scenes
-    that it has not been told of yet (see `editing.take_up`)."""
+    that it has not been told of yet (see `editing.take_up`); `outgrown`: one of them takes another session."""
 
     structure: Structure
     worker: Worker
@@ -194,6 +194,7 @@ class Build:
     scene: Scene | None = None
     orthographic: bool = False
     untold: deque[tuple[Scene, Changes]] = field(default_factory=deque)
+    outgrown: bool = False
 
 
 class Stage:
@@ -238,6 +239,15 @@ class Stage:
         if self.active is not None:
             self._dismiss(self.active)
         self.active = coming
+
+    def outgrown(self) -> bool:
+        """Whether it takes another build to draw what the scene is now, once. Not while one is on its way, which is told of all changes
+        itself: a drag changes the scene with every turn, and would put an end to each build that it has begun."""
+        newest = self.coming if self.coming is not None else self.active
+        if newest is None or not newest.outgrown:
+            return False
+        newest.outgrown = False
+        return True
 
     def builds(self) -> list[Build]:
         """Those that draw, or will."""

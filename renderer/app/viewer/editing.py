@@ -51,11 +51,12 @@ class Changes:
     lights: set[int]
     environment: bool
     variant: bool
+    culled: bool
 
     @property
     def seen(self) -> bool:
         """Whether a picture from the same place is another one now."""
-        return bool(self.materials or self.instances or self.lights or self.environment or self.variant)
+        return bool(self.materials or self.instances or self.lights or self.environment or self.variant or self.culled)
 
     def __bool__(self) -> bool:
         return bool(self.seen or self.cameras)
@@ -69,21 +70,22 @@ class Changes:
             self.lights | later.lights,
             self.environment or later.environment,
             self.variant or later.variant,
+            self.culled or later.culled,
         )
 
 
-NO_CHANGES = Changes(set(), set(), set(), set(), False, False)
+NO_CHANGES = Changes(set(), set(), set(), set(), False, False, False)
 
 
 @dataclass(frozen=True)
 class Thing:
     """One thing that can be changed: an element of a list of the scene, or (without a number) an attribute of the scene itself."""
 
-    kind: str  # "materials" | "instances" | "cameras" | "lights" | "environment" | "variant"
+    kind: str  # "materials" | "instances" | "cameras" | "lights" | "environment" | "variant" | "culled"
     number: int | None
 
 
-ENVIRONMENT, VARIANT = Thing("environment", None), Thing("variant", None)
+ENVIRONMENT, VARIANT, CULLED = (Thing(kind, None) for kind in ("environment", "variant", "culled"))
 
 
 @dataclass(frozen=True)
@@ -156,6 +158,10 @@ class Editor:
     def set_environment(self, environment: Environment | None) -> None:
         """Surrounds the scene with this, or with nothing."""
         self._set(ENVIRONMENT, environment, "change the environment")
+
+    def set_culled(self, culled: bool) -> None:
+        """Whether surfaces that have but a front are looked through from behind."""
+        self._set(CULLED, culled, "look through backs" if culled else "show backs")
 
     def begin(self, label: str) -> None:
         """From here to `end` all changes are one step of this name. A group that is still open ends first."""
@@ -234,8 +240,9 @@ class Editor:
             return {thing.number for thing in changed if thing.kind == kind and thing.number is not None}
 
         return Changes(
-            numbers("materials"), numbers("instances"), numbers("cameras"), numbers("lights"), ENVIRONMENT in changed, VARIANT in changed
-        )
+            numbers("materials"), numbers("instances"), numbers("cameras"), numbers("lights"),
+            ENVIRONMENT in changed, VARIANT in changed, CULLED in changed,
+        )  # fmt: skip
 
     def save(self, path: Path) -> list[str]:
         """Writes the scene to `path`, a .glb file; what the file cannot keep of the one that was loaded, a line each.
@@ -316,9 +323,9 @@ def take_up(untold: deque[tuple[Scene, Changes]], session: Session) -> bool:
         scene, more = untold.popleft()
         if scene is session.scene:
             changes |= more
-    if changes.variant:
-        return session.update_variant()
-    fits = [session.update_materials(sorted(changes.materials)), session.update_instances(sorted(changes.instances))]
+    materials = range(len(session.scene.materials)) if changes.culled else sorted(changes.materials)
+    fits = [session.update_variant() if changes.variant else session.update_materials(materials)]
+    fits += [session.update_instances(sorted(changes.instances))]
     fits += [session.update_lights(sorted(changes.lights))] if changes.lights else []
     fits += [session.update_environment()] if changes.environment else []
     return all(fits)

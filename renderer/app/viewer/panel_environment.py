@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 KINDS = ("none", "colour", "sky", "picture")
 BLACK = Environment((0.0, 0.0, 0.0))
 STRONGEST = 100.0
+ADDED = "Not of the file: the scene is dark without it. A saved scene has it."
 UNIFORM = "This is the same all around: turning it changes nothing"
 
 
@@ -73,6 +74,8 @@ class EnvironmentSection:
             self._numbers(editor, around)
         if scene.environment is None and kind == "colour":
             wrapped("The scene has no light of its own; this neutral sky lights it.", theme.FAINT)
+        if around.added:
+            wrapped(ADDED, theme.FAINT)
         imgui.unindent(gutter)
         return wanted
 

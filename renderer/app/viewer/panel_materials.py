@@ -55,6 +55,10 @@ class MaterialSection:
         if shown.material is None:
             wrapped("The scene has no materials.", theme.FAINT)
             return
+        tip = "Looks through surfaces that have but a front, from behind, as rasterizers do. Those that are double sided stay"
+        changed, culled = self._rows.check("Cull backs##cull backs", editor.scene.culled, tip)
+        if changed:
+            editor.set_culled(culled)
         materials = editor.scene.materials
         clicked = shown.materials.draw(shown.material_names, shown.material, lambda k: bright_swatch(materials[k].base_color_factor))
         if clicked is not None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import time
-from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -22,7 +21,7 @@ from renderer.app.viewer.beside import RayCount, Usable
 from renderer.app.viewer.building import Build, Recipe, Stage, Structure, may_share
 from renderer.app.viewer.controls import is_orthographic, pivoted
 from renderer.app.viewer.document import Document
-from renderer.app.viewer.editing import Changes, Selection, take_up
+from renderer.app.viewer.editing import Selection, take_up
 from renderer.app.viewer.pacing import Pacing, size_at
 from renderer.app.viewer.present import Frame, Presenter, Screen, presenter_for
 from renderer.app.viewer.recorder import Recorder
@@ -87,6 +86,8 @@ class Studio:
 
     def turn(self, now: float) -> None:
         """Once a turn of the loop. `now`: seconds of `time.perf_counter`."""
+        if self._stage.outgrown():
+            self.document.restructure()
         self._follow_settings()
         self._advance_build()
         self._follow_edits()
@@ -157,7 +158,7 @@ class Studio:
         if editor is None or not changes:
             return
         numbers = {name: sorted(getattr(changes, name)) for name in ("materials", "instances", "cameras", "lights")}
-        self.recorder.event("edit", {**numbers, "environment": changes.environment, "variant": changes.variant})
+        self.recorder.event("edit", {**numbers, "environment": changes.environment, "variant": changes.variant, "culled": changes.culled})
         self.loop.damaged()
         if self._camera in changes.cameras:
             self.document.follow_camera(self._camera)
@@ -167,12 +168,12 @@ class Studio:
             self.pacing.moved(time.perf_counter())
             for build in self._stage.builds():
                 build.untold.append((editor.scene, changes))
-                build.worker.post(functools.partial(self._update, build.untold))
+                build.worker.post(functools.partial(self._update, build))
 
-    def _update(self, untold: deque[tuple[Scene, Changes]], session: Session) -> None:
+    def _update(self, build: Build, session: Session) -> None:
         """On a worker's thread: parts of a scene are others now."""
-        if not take_up(untold, session):
-            self.loop.later(self.document.restructure)
+        if not take_up(build.untold, session):
+            self.loop.later(functools.partial(setattr, build, "outgrown", True))
 
     # ---- building ----
 
@@ -240,6 +241,8 @@ class Studio:
             self.loop.say(one_line(error))
             self.document.open(self.options.scene)
             return
+        if self.document.source.same_file(active.structure.scene):
+            active.outgrown = False  # it was built for just that, perhaps: not tried again before something else is changed
         self.figures.error = one_line(error)
         self.settings.backend, self.settings.workgroup = active.structure.backend, active.structure.workgroup
         self._told = {"backend": self.settings.backend, "workgroup": self.settings.workgroup}
