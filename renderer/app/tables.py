@@ -207,7 +207,7 @@ def _costs(facts: Summary) -> Table:
     costs = facts.costs
     title = f"costs of a picture of {costs.size[0]} x {costs.size[1]}"
     table = _table("what", "CPU", "OpenGL, OpenCL", figures=(1, 2), title=title)
-    for name in ("triangles", "tree", "corners", "materials", "lights", "textures", "frame", "total"):
+    for name in ("triangles", "tree", "corners", "materials", "lights", "surroundings", "textures", "frame", "total"):
         sizes = [getattr(device, name) for device in (costs.cpu, costs.gpu)]
         if any(sizes):
             table.add_row(name, *(memory(size) for size in sizes))
