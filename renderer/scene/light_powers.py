@@ -39,7 +39,7 @@ def glow_of(scene: Scene, soup: TriangleSoup, tables: TextureTables) -> Floats:
     mesh = np.array([instance.mesh for instance in scene.instances], np.int64)[soup.instance]
     for number, material in enumerate(scene.materials):
         ref = material.emissive_texture
-        if ref is None or not material.is_emissive or material.unlit or scene.textures[ref.texture].image is None:
+        if ref is None or not material.is_emissive or scene.textures[ref.texture].image is None:
             continue
         texture = scene.textures[ref.texture]
         assert texture.image is not None

@@ -83,17 +83,6 @@ def used_images(scene: Scene) -> dict[int, str]:
     return used
 
 
-def picture_sizes(scene: Scene) -> dict[int, Size]:
-    """What the pictures that materials use will take, by image, from their headers; without those that cannot be read."""
-    sizes = {}
-    for number in used_images(scene):
-        try:
-            sizes[number] = size_of(scene.images[number])
-        except PictureError:
-            continue
-    return sizes
-
-
 @dataclass(frozen=True)
 class Plan:
     """The sizes to which pictures are made, by image: what their headers say, halved `halvings` times. `failures`: of those whose header

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -24,7 +24,7 @@ from renderer.scene.importers import format_of
 from renderer.scene.model import Environment, Geometry, Material, Orthographic, Scene
 from renderer.scene.model_material import LAYER_DEFAULTS
 from renderer.scene.parts import counts_of
-from renderer.scene.pictures import halvings_within, picture_sizes, used_images
+from renderer.scene.pictures import ONE_PIXEL, failed, planned, used_images
 from renderer.scene.room import most_for_pictures
 from renderer.scene.sky import SIZE
 
@@ -183,10 +183,12 @@ class Summary:
 
 
 def summary(scene: Scene, size: tuple[int, int] = (1280, 720)) -> Summary:
-    """The facts of a scene; `size`: of the picture that is to be drawn."""
+    """The facts of a scene; `size`: of the picture that is to be drawn. Raises SceneError where a scene that is `strict` has a picture
+    whose header cannot be read."""
     totals = scene.totals()
     kinds = Counter(light.kind for light in scene.lights)
-    textures, added = _textures(scene), needs_sky(scene)
+    warnings = list(scene.warnings)
+    textures, added = _textures(scene, warnings.append), needs_sky(scene)
     return Summary(
         file=FileFacts(str(scene.path), format_of(scene.path), scene.path.stat().st_size),
         geometry=_geometry(scene),
@@ -200,7 +202,7 @@ def summary(scene: Scene, size: tuple[int, int] = (1280, 720)) -> Summary:
         extensions=[_extension(name, name in scene.required) for name in scene.extensions],
         undrawn=list(scene.undrawn),
         rest_pose=[name for name in REST_POSE if name in scene.lost],
-        warnings=list(scene.warnings),
+        warnings=warnings,
         costs=_costs(scene, size, textures.device_bytes, _sky_pixels(scene, added)),
     )
 
@@ -260,14 +262,17 @@ def features_of(material: Material) -> list[str]:
     return [name for name, used in there.items() if used]
 
 
-def _textures(scene: Scene) -> TextureFacts:
+def _textures(scene: Scene, warn: Callable[[str], None]) -> TextureFacts:
+    """`warn` hears of pictures that kernels would read and that cannot be."""
     used, budget = used_images(scene), most_for_pictures()
     if not used:
         return TextureFacts(0, 0, 0, 0, 0, budget, 0, None)
     from renderer.scene.texture_tables import texel_bytes
 
-    sizes, cost = picture_sizes(scene), texel_bytes(scene)
-    halvings = halvings_within(sizes, budget, cost)
+    cost = texel_bytes(scene)
+    plan = planned(scene, used, budget, cost)
+    failed(scene, {number: why for number, why in plan.failures.items() if cost(number, ONE_PIXEL)}, warn)
+    sizes = plan.sizes
     largest = max(sizes, key=lambda number: sizes[number].bytes, default=None)
     told = None
     if largest is not None:
@@ -276,11 +281,11 @@ def _textures(scene: Scene) -> TextureFacts:
     return TextureFacts(
         len({ref.texture for material in scene.materials for _, ref in material.textures()}),
         len(used),
-        len(used) - len(sizes),
+        len(plan.failures),
         sum(size.bytes for size in sizes.values()),
-        sum(cost(number, size.halved(halvings[number])) for number, size in sizes.items()),
+        sum(cost(number, plan.size(number)) for number in sizes),
         budget,
-        sum(times > 0 for times in halvings.values()),
+        sum(times > 0 for times in plan.halvings.values()),
         told,
     )
 

@@ -13,7 +13,7 @@ from PIL import Image as Pillow
 
 from renderer.scene.model import Image, Material, Scene, Texture
 from renderer.scene.model_texture import TextureRef
-from renderer.scene.pictures import PictureError, Size, decode, picture_sizes, placeholder, planned, size_of, stored
+from renderer.scene.pictures import PictureError, Size, decode, placeholder, planned, size_of, stored
 from tests.renderer.helpers.picture_files import chunk, deep_png, encoded, png
 
 COLOURS = np.random.default_rng(1).integers(0, 256, (6, 9, 3), np.uint8)
@@ -190,7 +190,7 @@ def as_decoded(_: int, size: Size) -> int:
 def test_pictures_past_the_budget_are_halved_the_largest_first_and_told() -> None:
     large, small = np.full((64, 64, 3), 40, np.uint8), np.full((8, 8, 3), 200, np.uint8)
     scene = scene_of(image(png(large), 0), image(png(small), 1), image(encoded(Pillow.fromarray(large), "JPEG"), 2), image(b"", 3))
-    need = sum(size.bytes for size in picture_sizes(scene).values())
+    need = sum(size_of(each).bytes for each in scene.images[:3])
     assert need == 2 * large.nbytes + small.nbytes
     whole = planned(scene, range(4), need, as_decoded)
     assert not any(whole.halvings.values()) and not list(whole.shrunk(scene)) and whole.need == need
@@ -211,7 +211,7 @@ def test_sixteen_pictures_of_eight_thousand_pixels_fit_into_two_gibibytes_by_the
 
 def test_pictures_leave_room_for_decoding_the_largest() -> None:
     scene = scene_of(*(image(bomb(1024, 1024), k) for k in range(4)))
-    (size, *_) = picture_sizes(scene).values()
+    size = size_of(scene.images[0])
     assert (size.bytes, size.decoding) == (4 << 20, 12 << 20)
     assert planned(scene, range(4), 16 << 20, as_decoded, free=28 << 20).budget == 16 << 20
     tight = planned(scene, range(4), 16 << 20, as_decoded, free=20 << 20)

@@ -76,7 +76,9 @@ def test_each_feature_of_a_material_has_its_name(tmp_path: Path) -> None:
     file = File(materials=[{"extensions": extensions, "emissiveFactor": [1, 0, 0], "pbrMetallicRoughness": {"metallicFactor": 0}}])
     file.node(mesh=file.quad(material=0))
     told = {name.removeprefix("KHR_materials_").replace("_", " ") for name in extensions}
-    assert set(features_of(file.load(tmp_path).materials[0])) == told | {"emission"}
+    assert set(features_of(file.load(tmp_path).materials[0])) == told
+    file.json["materials"][0]["extensions"].pop("KHR_materials_unlit")
+    assert set(features_of(file.load(tmp_path).materials[0])) == told - {"unlit"} | {"emission"}
 
 
 def test_extensions_are_drawn_or_not_drawn_with_a_reason_or_unknown(tmp_path: Path) -> None:
@@ -186,6 +188,22 @@ def test_textures_are_measured_by_their_headers(root: Path) -> None:
     assert facts.images == 9 and facts.unread == 0 and facts.shrunk == 0
     assert facts.largest is not None and (facts.largest.width, facts.largest.height) == (64, 64)
     assert facts.decoded_bytes < facts.device_bytes < facts.budget_bytes
+
+
+def test_a_picture_that_cannot_be_read_is_a_warning_and_an_error_in_strict_mode(rayfuse: Run, tmp_path: Path) -> None:
+    (tmp_path / "bad.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(40))
+    surface = {"pbrMetallicRoughness": {"baseColorTexture": {"index": 0}}, "occlusionTexture": {"index": 1}}
+    images = [{"uri": "bad.png"}, {"uri": "bad.png", "name": "not drawn"}]
+    file = File(materials=[surface], textures=[{"source": 0}, {"source": 1}], images=images)
+    texcoords = file.accessor([[0, 0], [1, 0], [1, 1], [0, 1]], 5126, "VEC2")
+    file.node(mesh=file.quad(attributes={"POSITION": file.accessor(QUAD), "TEXCOORD_0": texcoords}, material=0))
+    facts = summary(file.load(tmp_path))
+    assert facts.textures.unread == 2 and facts.textures.device_bytes == 0
+    (warning,) = facts.warnings
+    assert warning.startswith("images[0]: is no PNG") and warning.endswith("a placeholder is drawn")
+    done = rayfuse("info", file.write(tmp_path), "--strict")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert warning in done.stderr and "strict" in done.stderr
 
 
 def test_formats_have_names(tmp_path: Path) -> None:
