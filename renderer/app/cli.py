@@ -322,7 +322,7 @@ def _run_info_of_scene(arguments: argparse.Namespace) -> int:
     else:
         from renderer.app import tables
 
-        tables.print_scene(facts)
+        tables.print_scene(facts, warnings=not arguments.quiet)
     return 0
 
 

@@ -231,6 +231,8 @@ def test_the_table_has_the_facts_and_each_warning_a_line(rayfuse: Run, root: Pat
     assert [line for line in lines if line.startswith("warning: ")] == [
         "warning: extensionsUsed[2]: EXT_made_up is not known; the scene is drawn without it"
     ]
+    quiet = rayfuse("info", tmp_path / "odd.glb", "--quiet")
+    assert (quiet.returncode, quiet.stderr) == (0, "") and "warning" not in quiet.stdout and "EXT_made_up" in quiet.stdout
 
 
 def test_json_goes_to_a_file_or_to_standard_output_alone(rayfuse: Run, cornell: Path, tmp_path: Path) -> None:
