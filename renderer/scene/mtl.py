@@ -59,7 +59,7 @@ def read_libraries(
         # Names may have blanks in them, or be several: the whole is tried first.
         for name in [names] if len(names.split()) < 2 or _is_file(folder / names) else names.split():
             try:
-                file = find_file(name.replace("\\", "/"), folder, where, diagnostics)
+                file = _found(name, folder, where)
                 text = file.read_bytes().decode("utf-8-sig", "replace")
             except PartError as error:
                 diagnostics.warning(where, f"{error.message}; its materials are replaced by the default material")
@@ -95,6 +95,11 @@ def _lines(text: str) -> Iterator[tuple[int, str, str]]:
     for row, line in enumerate(text.replace("\r\n", "\n").replace("\\\n", " ").splitlines(), 1):
         key, _, value = COMMENT.sub("", line).replace("\t", " ").strip().partition(" ")
         yield row, key, value.strip()
+
+
+def _found(name: str, folder: Path, where: str) -> Path:
+    """The file of a name. Raises `PartError`. Names are no URIs here, so that a per cent sign is one without another word."""
+    return find_file(name.replace("\\", "/"), folder, where, Diagnostics(folder, False, None))
 
 
 def _is_file(path: Path) -> bool:
@@ -236,14 +241,13 @@ class _Reading:
 
     def find(self, name: str, where: str) -> Path:
         """The file of a picture. Raises `PartError`."""
-        name = name.replace("\\", "/")
         try:
-            return find_file(name, self.file.parent, where, self.diagnostics)
+            return _found(name, self.file.parent, where)
         except PartError:
-            last = name.rsplit("/", 1)[-1]
+            last = name.replace("\\", "/").rsplit("/", 1)[-1]
             if last == name:
                 raise
-            return find_file(last, self.file.parent, where, self.diagnostics)
+            return _found(last, self.file.parent, where)
 
     def number(self, key: str, default: float, low: float, high: float) -> float:
         values = self.numbers(key)

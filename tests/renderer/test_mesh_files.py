@@ -126,6 +126,14 @@ def test_names_have_number_signs_in_them_and_comments_begin_after_a_blank(tmp_pa
     assert set(scene_files(tmp_path / "a.obj")) == {tmp_path / name for name in ("a.obj", "a#1.mtl", "C#.png")}
 
 
+@pytest.mark.parametrize("name", ["50% grey.png", "100%.png", "a%20b.png", "grün.png"])
+def test_names_of_pictures_are_taken_as_they_are_written(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(png(np.zeros((2, 2, 3), np.uint8)))
+    (tmp_path / "5% a.mtl").write_text(f"newmtl a\nmap_Kd {name}\n", encoding="utf-8")
+    scene = obj(tmp_path, "mtllib 5% a.mtl\n" + SQUARE + "usemtl a\nf 1 2 3\n", strict=True)
+    assert scene.warnings == [] and scene.images[0].source == tmp_path / name
+
+
 def test_a_library_whose_name_is_too_long_for_a_file_is_missing(tmp_path: Path) -> None:
     scene = obj(tmp_path, f"mtllib {'a' * 300}.mtl\nmtllib {'b ' * 300}.mtl\n" + SQUARE + "f 1 2 3\n")
     assert len(scene.triangles()) == 1 and scene.warnings and all("no file" in text for text in scene.warnings)
