@@ -309,19 +309,20 @@ def _run_info_of_scene(arguments: argparse.Namespace) -> int:
     import msgspec
 
     from renderer.app import opening
+    from renderer.scene.files import write_whole
     from renderer.scene.summary import summary
 
     scene = opening.load_scene(arguments.scene, strict=arguments.strict, quiet=True)  # its warnings are among the facts
     facts = summary(scene, (arguments.size[0], arguments.size[1]))
     encoded = msgspec.json.format(msgspec.json.encode(facts), indent=2) + b"\n"
     if target is not None:
-        target.write_bytes(encoded)
+        write_whole(target, encoded)
     if arguments.json == "-":
         sys.stdout.buffer.write(encoded)
     else:
         from renderer.app import tables
 
-        tables.print_scene(facts)
+        tables.print_scene(facts, warnings=not arguments.quiet)
     return 0
 
 

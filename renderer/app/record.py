@@ -13,6 +13,8 @@ from typing import Literal
 
 import msgspec
 
+from renderer.scene.files import write_whole
+
 
 class App(msgspec.Struct, frozen=True):
     name: str
@@ -189,7 +191,7 @@ def encode(record: Record) -> bytes:
 
 def write(record: Record, path: Path) -> None:
     """Writes the record to `path`. Raises OSError where that cannot be done."""
-    path.write_bytes(encode(record))
+    write_whole(path, encode(record))
 
 
 def read(path: Path) -> Record:

@@ -131,8 +131,9 @@ def print_devices(devices: Iterable[DeviceStatus]) -> None:
     _console().print(table)
 
 
-def print_scene(facts: Summary) -> None:
-    """What is in a scene, what of it is not drawn, what it will cost; tables that would be empty are left out."""
+def print_scene(facts: Summary, *, warnings: bool) -> None:
+    """What is in a scene, what of it is not drawn, what it will cost, and its warnings if they are wanted; tables that would be empty are
+    left out."""
     console = _console()
     console.print(f"{facts.file.path}: {facts.file.format}, {memory(facts.file.bytes)}", markup=False, highlight=False)
     table = _table("what", "figure")
@@ -144,7 +145,7 @@ def print_scene(facts: Summary) -> None:
             console.print(printed)
     console.print(f"kernels are shaped by: {', '.join(facts.costs.kernels)}", markup=False, highlight=False)
     console.print(f"costs are estimates, {facts.costs.basis}", markup=False, highlight=False)
-    for warning in facts.warnings:
+    for warning in facts.warnings if warnings else ():
         console.print(f"warning: {warning}", markup=False, highlight=False, soft_wrap=True)
 
 
@@ -207,7 +208,7 @@ def _costs(facts: Summary) -> Table:
     costs = facts.costs
     title = f"costs of a picture of {costs.size[0]} x {costs.size[1]}"
     table = _table("what", "CPU", "OpenGL, OpenCL", figures=(1, 2), title=title)
-    for name in ("triangles", "tree", "corners", "materials", "lights", "textures", "frame", "total"):
+    for name in ("triangles", "tree", "corners", "materials", "lights", "surroundings", "textures", "frame", "total"):
         sizes = [getattr(device, name) for device in (costs.cpu, costs.gpu)]
         if any(sizes):
             table.add_row(name, *(memory(size) for size in sizes))

@@ -59,18 +59,24 @@ def deep_pixels(data: bytes) -> NDArray[np.uint16]:
 
 def has_clear_colour(data: bytes) -> bool:
     """Whether such a file, of grey or RGB, names a colour that is transparent; its pixels have one channel more then."""
-    return data[25] in (0, 2) and b"tRNS" in data[: max(0, data.find(b"IDAT"))]
+    return data[25] in (0, 2) and any(data[at + 4 : at + 8] == b"tRNS" for at, _ in _places(data))
 
 
 def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Name and contents of each part of a file. Raises ValueError where one is damaged."""
-    at = len(SIGNATURE)
-    while at + 12 <= len(data):
-        (length,) = struct.unpack_from(">I", data, at)
+    for at, length in _places(data):
         name, body = data[at + 4 : at + 8], data[at + 8 : at + 8 + length]
         if data[at + 8 + length : at + 12 + length] != struct.pack(">I", zlib.crc32(body, zlib.crc32(name))):
             raise ValueError(f"a part that is not whole, at byte {at}")
         yield name, body
+
+
+def _places(data: bytes) -> Iterator[tuple[int, int]]:
+    """Where each part of a file begins, and how many bytes it holds."""
+    at = len(SIGNATURE)
+    while at + 12 <= len(data):
+        (length,) = struct.unpack_from(">I", data, at)
+        yield at, length
         at += 12 + length
 
 

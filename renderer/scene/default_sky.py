@@ -46,14 +46,14 @@ def brightest(scene: Scene) -> float:
     """The radiance of the surface that is drawn and shines the most, in its brightest channel."""
     geometries = (g for number in {i.mesh for i in scene.instances} for g in scene.meshes[number].geometries if len(g.indices))
     materials = (scene.materials[g.material_in(scene.variant)] for g in geometries)
-    return max((max(material.emissive) for material in materials if not material.unlit), default=0.0)
+    return max((max(material.emissive) for material in materials if material.is_emissive), default=0.0)
 
 
 def brought(scene: Scene) -> float:
     """Irradiance in W/m2 (luminance) that emissive triangles bring to the others, nothing being in between: the mean over the tenth of
     these that gets most; infinite where there are no others."""
     materials, (soup, weight) = scene.materials, _thinned(scene)
-    radiance = np.array([0.0 if m.unlit else float(np.dot(m.emissive, LUMINANCE)) for m in materials])
+    radiance = np.array([float(np.dot(m.emissive, LUMINANCE)) if m.is_emissive else 0.0 for m in materials])
     glows = (radiance > 0)[soup.material]
     if not glows.any():
         return 0.0

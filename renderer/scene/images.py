@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from renderer.scene.deep_png import deep_pixels, is_deep
 from renderer.scene.files import read_file, write_whole
 from renderer.scene.model import Float32s
 from renderer.scene.overheard import overheard
@@ -117,8 +118,13 @@ def _decode_png(data: bytes) -> Float32s:
     with Image.open(io.BytesIO(data), formats=["PNG"]) as image:
         if image.width * image.height > MOST_PIXELS:
             raise ValueError(f"{image.width} by {image.height} pixels are too many")
-        transparent = "A" in image.getbands() or "transparency" in image.info
-        values = np.asarray(image.convert("RGBA" if transparent else "RGB")).astype(np.float32) / np.float32(255)
+        if is_deep(data[:33]):
+            values = deep_pixels(data).astype(np.float32) / np.float32(65535)
+            if values.shape[2] < 3:  # of grey
+                values = values[..., [0, 0, 0, *range(1, values.shape[2])]]
+        else:
+            transparent = "A" in image.getbands() or "transparency" in image.info
+            values = np.asarray(image.convert("RGBA" if transparent else "RGB")).astype(np.float32) / np.float32(255)
     colour = values[..., :3]
     values[..., :3] = np.where(colour <= 0.04045, colour / 12.92, ((colour + 0.055) / 1.055) ** 2.4)
     return values

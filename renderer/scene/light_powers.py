@@ -38,7 +38,7 @@ def glow_of(scene: Scene, soup: TriangleSoup, tables: TextureTables) -> Floats:
     """float64[T], within [0, 1]: the mean luminance of the emissive texture of each triangle over it; 1 where there is none."""
     glow = np.ones(len(soup))
     # What is shared by placings of several materials has the same texture in all of them, and is a lamp if one of them is.
-    lit = {m.emissive_texture for m in scene.materials if m.is_emissive and not m.unlit}
+    lit = {m.emissive_texture for m in scene.materials if m.is_emissive}
     pictures: dict[int, tuple[_Picture, float, list[NDArray[np.bool_]]]] = {}
     for geometry, run in geometries_of(scene, soup):
         ref = scene.materials[soup.material[run.start]].emissive_texture

@@ -136,8 +136,8 @@ class Material:
 
     @property
     def is_emissive(self) -> bool:
-        """Whether a surface of this material is a light."""
-        return max(self.emissive) > 0.0
+        """Whether a surface of this material is a light; one that is unlit shows its base colour and lights nothing."""
+        return max(self.emissive) > 0.0 and not self.unlit
 
     @property
     def shows_back(self) -> bool:

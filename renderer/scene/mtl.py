@@ -16,7 +16,8 @@ by its last part. Nothing outside the folder is read.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ NORMAL_MAPS = ("norm", "map_kn", "map_bump", "bump")  # the first that is there
 UNREAD = ("map_ka", "disp", "decal", "refl", "map_aniso", "map_anisor")
 VALUE_MAPS = (*COLOUR_MAPS, "map_d", "map_pr", "map_ns", "map_pm", "map_ps", "map_pc", "map_pcr")
 ONES = (1.0, 1.0, 1.0)
+COMMENT = re.compile(r"(^|(?<=\s))#.*")
 
 
 @dataclass
@@ -55,10 +57,10 @@ def read_libraries(
     for line, names in named:
         where = f"line {number(line)}"
         # Names may have blanks in them, or be several: the whole is tried first.
-        for name in [names] if (folder / names).is_file() or len(names.split()) < 2 else names.split():
+        for name in [names] if len(names.split()) < 2 or _is_file(folder / names) else names.split():
             try:
-                file = find_file(name.replace("\\", "/"), folder, where, diagnostics)
-                text = file.read_bytes().decode("utf-8", "replace")
+                file = _found(name, folder, where)
+                text = file.read_bytes().decode("utf-8-sig", "replace")
             except PartError as error:
                 diagnostics.warning(where, f"{error.message}; its materials are replaced by the default material")
                 library.complete = False
@@ -76,16 +78,36 @@ def _read(text: str, file: Path, library: Library, diagnostics: Diagnostics) -> 
     """Adds the materials of one file."""
     told: dict[str, tuple[int, str]] = {}
     name: str | None = None
-    for row, line in enumerate(text.replace("\\\n", " ").splitlines(), 1):
-        key, _, value = line.split("#")[0].replace("\t", " ").strip().partition(" ")
+    for row, key, value in _lines(text):
         if key.lower() == "newmtl":
             if name is not None:
                 library.materials.append(_Reading(file, library, diagnostics, told).material(name))
-            name, told = value.strip(), {}
+            name, told = value, {}
         elif key:
-            told[key.lower()] = (row, value.strip())
+            told[key.lower()] = (row, value)
     if name is not None:
         library.materials.append(_Reading(file, library, diagnostics, told).material(name))
+
+
+def _lines(text: str) -> Iterator[tuple[int, str, str]]:
+    """The lines of a library, counted from 1: what stands first in each, and the rest of it. As in OBJ files a comment begins a line or
+    follows a blank: names have number signs in them."""
+    for row, line in enumerate(text.replace("\r\n", "\n").replace("\\\n", " ").splitlines(), 1):
+        key, _, value = COMMENT.sub("", line).replace("\t", " ").strip().partition(" ")
+        yield row, key, value.strip()
+
+
+def _found(name: str, folder: Path, where: str) -> Path:
+    """The file of a name. Raises `PartError`. Names are no URIs here, so that a per cent sign is one without another word."""
+    return find_file(name.replace("\\", "/"), folder, where, Diagnostics(folder, False, None))
+
+
+def _is_file(path: Path) -> bool:
+    """Whether there is such a file; what can be no file's name is none."""
+    try:
+        return path.is_file()
+    except OSError:  # a name too long
+        return False
 
 
 @dataclass(frozen=True)
@@ -219,14 +241,13 @@ class _Reading:
 
     def find(self, name: str, where: str) -> Path:
         """The file of a picture. Raises `PartError`."""
-        name = name.replace("\\", "/")
         try:
-            return find_file(name, self.file.parent, where, self.diagnostics)
+            return _found(name, self.file.parent, where)
         except PartError:
-            last = name.rsplit("/", 1)[-1]
+            last = name.replace("\\", "/").rsplit("/", 1)[-1]
             if last == name:
                 raise
-            return find_file(last, self.file.parent, where, self.diagnostics)
+            return _found(last, self.file.parent, where)
 
     def number(self, key: str, default: float, low: float, high: float) -> float:
         values = self.numbers(key)
@@ -258,8 +279,7 @@ class _Reading:
 
 def pictures_of(text: str) -> list[str]:
     """The pictures that a library names, as it writes them."""
-    lines = (line.split("#")[0].replace("\t", " ").strip().partition(" ") for line in text.replace("\\\n", " ").splitlines())
-    return [_options(value.strip())[1] for key, _, value in lines if key.lower() in (*VALUE_MAPS, *NORMAL_MAPS) and value.strip()]
+    return [_options(value)[1] for _, key, value in _lines(text) if value and key.lower() in (*VALUE_MAPS, *NORMAL_MAPS)]
 
 
 def _options(value: str) -> tuple[dict[str, list[str]], str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote
@@ -20,6 +21,7 @@ from renderer.scene.gltf_json import Diagnostics, PartError, decode_part, read_d
 from renderer.scene.importers import kind_of
 from renderer.scene.model import SceneError
 from renderer.scene.mtl import pictures_of
+from renderer.scene.obj import COMMENT
 
 _LIBRARIES = re.compile(rb"^[ \t]*mtllib[ \t]+([^\r\n]+)", re.MULTILINE)
 
@@ -50,13 +52,13 @@ def _of_gltf(scene: Path) -> Iterator[Path]:
 
 
 def _of_obj(scene: Path) -> Iterator[Path]:
-    for names in _LIBRARIES.findall(scene.read_bytes()):
-        whole = names.split(b"#")[0].decode("utf-8", "replace").strip()
+    for names in _LIBRARIES.findall(scene.read_bytes().removeprefix(BOM_UTF8)):
+        whole = COMMENT.sub(b"", names).decode("utf-8", "replace").strip()
         for name in dict.fromkeys((whole, *whole.split())):
             for library in _inside(scene.parent, name):
                 yield library
                 try:
-                    text = library.read_bytes().decode("utf-8", "replace")
+                    text = library.read_bytes().decode("utf-8-sig", "replace")
                 except (OSError, ValueError):
                     continue
                 for picture in pictures_of(text):

@@ -12,6 +12,7 @@ material in it one geometry. The v axis of OBJ points up, glTF's down: it is tur
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,7 +73,7 @@ class _Reading:
         data = read_bytes(file)
         if b"\0" in data[:4096]:
             raise SceneError(f"{file}: not an OBJ file: it is not text; give the path of another file")
-        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        data = data.removeprefix(BOM_UTF8).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         # A line that goes on is joined with the next; the place where that happens keeps line numbers true.
         self.joined = np.array([data.count(b"\n", 0, m.start()) for m in re.finditer(rb"\\ *\n", data)] if b"\\" in data else [], np.int64)
         data = re.sub(rb"\\ *\n", b" ", data) if len(self.joined) else data
@@ -222,15 +223,15 @@ class _Reading:
         paint_names, paint = _standing(faces.line, [(line, name) for line, kind, name in names if kind == "usemtl"])
         scene.materials = list(library.materials)
         known = {material.name: number for number, material in reversed(list(enumerate(scene.materials)))}
-        numbers_ = []
-        for name in paint_names:
+        numbers_, worn = [], set(np.unique(paint).tolist())
+        for place, name in enumerate(paint_names):
             if name and name not in known and library.complete:
                 self.diagnostics.warning(f"usemtl {name}", "there is no such material; the default is used")
-            if name not in known:
+            if name not in known and place in worn:
                 if NEUTRAL not in scene.materials:
                     scene.materials.append(NEUTRAL)
                 known[name] = scene.materials.index(NEUTRAL)
-            numbers_.append(known[name])
+            numbers_.append(known.get(name, 0))  # 0: no face wears it
         key = (group * len(paint_names) + paint)[owner]
         order = np.argsort(key, kind="stable")
         edges = np.flatnonzero(np.diff(key[order], prepend=-1, append=-1)) if len(key) else np.zeros(0, np.int64)

@@ -209,6 +209,17 @@ def parts_of(scene: Scene, *, shared: bool = True) -> Parts:
     return _gathered(there, dropped)
 
 
+def counts_of(scene: Scene) -> tuple[int, int]:
+    """How many triangles the parts of a scene have together, and how many placings there are (0: all is the world's part), counted without
+    making them; those that no ray can hit are among them."""
+    rest, groups = _divided(scene, _uses(scene))
+    alone = sum(use.triangles * len(use.ids) for use in rest)
+    if not groups:
+        return alone, 0
+    placings = sum(len(use.ids) for group in groups for use in group)
+    return alone + sum(group[0].triangles for group in groups), placings + bool(alone)
+
+
 def _alone(world: TriangleSoup) -> Parts:
     """A scene that is one part, and stands where it is."""
     return Parts(world, np.array([0, len(world)]), np.zeros((1, 3)), np.zeros((1, 3)), None)

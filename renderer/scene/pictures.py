@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renderer.scene.deep_png import CHANNELS as CHANNELS_OF_DEEP
-from renderer.scene.deep_png import deep_pixels, has_clear_colour, is_deep
+from renderer.scene.deep_png import SIGNATURE, deep_pixels, has_clear_colour, is_deep
 from renderer.scene.ktx2 import has_alpha, is_ktx2, ktx2_pixels, size_of_ktx2
 from renderer.scene.model import Image, Scene, SceneError
 from renderer.scene.recipes import CHANNELS as CHANNELS_OF_RECIPES
@@ -34,7 +34,7 @@ MOST_PIXELS = 1 << 28  # of one picture
 FEW_PIXELS = 1 << 26  # that a picture may have however small its file
 PIXELS_A_BYTE = 1 << 14  # and for each byte of it: twice what deflate reaches with a bit a pixel
 KINDS = ["PNG", "JPEG", "WEBP"]
-CHANNELS = {"1": 1, "L": 1, "I;16": 1, "LA": 2, "RGB": 3, "CMYK": 3, "YCbCr": 3, "RGBA": 4}  # by Pillow's mode
+CHANNELS = {"1": 1, "L": 1, "LA": 2, "RGB": 3, "CMYK": 3, "YCbCr": 3, "RGBA": 4}  # by Pillow's mode
 NORMALS = ("normal_texture", "clearcoat.normal_texture")
 COLOURS = ("base_color_texture", "emissive_texture", "specular_color_texture", "sheen.color_texture")
 MAGENTA, UP, WHITE = (255, 0, 255, 255), (128, 128, 255, 255), (255, 255, 255, 255)
@@ -81,17 +81,6 @@ def used_images(scene: Scene) -> dict[int, str]:
             if image is not None and (image not in used or slot in COLOURS):
                 used[image] = slot
     return used
-
-
-def picture_sizes(scene: Scene) -> dict[int, Size]:
-    """What the pictures that materials use will take, by image, from their headers; without those that cannot be read."""
-    sizes = {}
-    for number in used_images(scene):
-        try:
-            sizes[number] = size_of(scene.images[number])
-        except PictureError:
-            continue
-    return sizes
 
 
 @dataclass(frozen=True)
@@ -246,6 +235,8 @@ def _opened(data: bytes) -> Any:
         picture = Pillow.open(io.BytesIO(data), formats=KINDS)
     except Exception as error:  # on a damaged file decoders raise whatever they like
         raise PictureError(f"is no PNG, JPEG or WebP picture ({type(error).__name__})") from None
+    if data[:8] == SIGNATURE and data[25] == 0 and data[24] in (2, 4) and "transparency" in picture.info:
+        picture.info["transparency"] *= 255 // ((1 << data[24]) - 1)  # it widens the shades to bytes, and not that which is transparent
     return picture
 
 

@@ -91,7 +91,8 @@ def load(path: str | Path, *, strict: bool = False, warn: Callable[[str], None] 
                 tables.setdefault(element.name, table)
     except _Cut as error:
         raise SceneError(f"{file}: {error}; export or copy it again") from None
-    return lone_scene(file, _geometry(file, tables, diagnostics), diagnostics)
+    whole = {p.name for element in elements if element.name == "vertex" for p in element.properties if p.type[0] != "f"}
+    return lone_scene(file, _geometry(file, tables, whole, diagnostics), diagnostics)
 
 
 def _header(file: Path, data: bytes) -> tuple[str, list[Element], int]:
@@ -288,7 +289,8 @@ def _ranges(begins: NDArray[np.int64], lengths: NDArray[np.int64], step: int = 1
     return np.repeat(begins, lengths) + inside * step
 
 
-def _geometry(file: Path, tables: dict[str, Table], diagnostics: Diagnostics) -> Geometry:
+def _geometry(file: Path, tables: dict[str, Table], whole: set[str], diagnostics: Diagnostics) -> Geometry:
+    """The triangles of a file; `whole`: the properties of vertices that are declared as integers."""
     vertex = tables.get("vertex", {})
     positions = _columns(vertex, ("x", "y", "z"))
     if positions is None:
@@ -314,7 +316,7 @@ def _geometry(file: Path, tables: dict[str, Table], diagnostics: Diagnostics) ->
         None if normals is None else unit_normals(normals, "vertex.nx", diagnostics),
         0,
         texcoords=_texcoords(vertex),
-        colours=_colours(vertex),
+        colours=_colours(vertex, whole),
     )
 
 
@@ -324,15 +326,16 @@ def _columns(table: Table, names: tuple[str, ...]) -> NDArray[np.float64] | None
     return np.stack(found, 1).astype(np.float64) if len(found) == len(names) else None
 
 
-def _colours(table: Table) -> Float32s | None:
-    """Linear colours float32[n, 4]; integers are parts of the highest that their type holds, in a text file of 255."""
+def _colours(table: Table, whole: set[str]) -> Float32s | None:
+    """Linear colours float32[n, 4]; integers are parts of the highest that their type holds, in a text file of 255, where floats above 1
+    are taken for such as well."""
     for names in COLOURS:
         found = _columns(table, names)
         found = found if found is not None else _columns(table, names[:3])
         if found is not None:
             kind = np.asarray(table[names[0]]).dtype
-            whole = kind.kind in "iu" or (len(found) > 0 and found.max() > 1.0)
-            return with_alpha(found / (np.iinfo(kind).max if kind.kind in "iu" else 255.0) if whole else found)
+            parts = names[0] in whole or (len(found) > 0 and found.max() > 1.0)
+            return with_alpha(found / (np.iinfo(kind).max if kind.kind in "iu" else 255.0) if parts else found)
     return None
 
 

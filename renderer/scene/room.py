@@ -25,9 +25,15 @@ _UNLIMITED = 1 << 60  # what systems write where there is no limit is larger
 
 def picture_budget(device: Device) -> int:
     """Bytes that the pictures of a scene may take on a device. Raises SceneError where the variable cannot be read."""
-    room = [device.memory_bytes, memory_limit(), free_host_memory() if device.host_memory else None]
-    budgets = [BUDGET, device.buffer_bytes, *(None if bytes is None else bytes // 2 for bytes in room)]
+    room = [device.memory_bytes, free_host_memory() if device.host_memory else None]
+    budgets = [most_for_pictures(), device.buffer_bytes, *(None if bytes is None else bytes // 2 for bytes in room)]
     return min(bytes for bytes in budgets if bytes is not None)
+
+
+def most_for_pictures() -> int:
+    """Bytes that the pictures of a scene may take on any device. Raises SceneError where the variable cannot be read."""
+    limit = memory_limit()
+    return BUDGET if limit is None else min(BUDGET, limit // 2)
 
 
 def memory_limit() -> int | None:

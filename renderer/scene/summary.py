@@ -5,8 +5,8 @@ from the counts and from the layout of its tables; what building takes, from sec
 factor of two on another machine, and so it is said with "about".
 
 Triangles count twice: as drawn, each placing of a mesh anew, and unique, as stored. Geometries whose corners and triangles are the same
-arrays are one part, however many materials they have and wherever they stand; parts that are placed several times are what a tree of two
-levels shares, so memory and building go by the unique ones, and each placing adds a row.
+arrays are one shape, however many materials they have and wherever they stand. Memory and building go by what is in between: the triangles
+that the tree holds, which has what is worth sharing once, and a row for each placing of it (`parts`), and all else as often as it is drawn.
 
 The classes are the schema of `rayfuse info SCENE --json`, field by field (`docs/info.md`).
 """
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -23,14 +23,18 @@ from renderer.scene.default_sky import needs_sky
 from renderer.scene.importers import format_of
 from renderer.scene.model import Environment, Geometry, Material, Orthographic, Scene
 from renderer.scene.model_material import LAYER_DEFAULTS
-from renderer.scene.pictures import halvings_within, picture_sizes, used_images
-from renderer.scene.room import BUDGET
+from renderer.scene.parts import counts_of
+from renderer.scene.pictures import ONE_PIXEL, failed, planned, used_images
+from renderer.scene.room import most_for_pictures
+from renderer.scene.sky import SIZE
 
 SCHEMA = 1
 REST_POSE = ("animations", "skins", "morph targets")  # shown as they are at rest
 PLACING_BYTES = 128  # of a placed part in a tree of two levels: a matrix each way, and its box
 PIXEL_BYTES = 20  # of the film and the picture: sums of three floats, a count, RGBA8
-LIGHT_BYTES = 72  # of an emissive triangle: 16 floats and its place in the alias table
+SKY_BYTES = 24  # of a pixel of the surroundings: four floats, and its place in the alias table
+LIGHT_BYTES = {True: 72, False: 164}  # of an emissive triangle: 16 floats and, if few, its place in the alias table, else in their tree
+GLASS_BYTES = 1 << 17  # of the table of what rough glass loses
 
 # Of a triangle. Trees were measured over 40,000 to 260,000 triangles of rooms and bumpy shapes, on one core of a Xeon (AVX-512) at 2 GHz.
 TRIANGLE_BYTES = {"wide": 20, "lone": 32}
@@ -133,13 +137,15 @@ class ExtensionFacts:
 
 @dataclass(frozen=True)
 class DeviceCosts:
-    """Bytes on a device, and the seconds that building the BVH takes on the host."""
+    """Bytes on a device, and the seconds that building the BVH takes on the host; `surroundings`: of the scene, or of the sky that is added
+    to it."""
 
     triangles: int
     tree: int
     corners: int
     materials: int
     lights: int
+    surroundings: int
     textures: int
     frame: int
     total: int
@@ -177,42 +183,34 @@ class Summary:
 
 
 def summary(scene: Scene, size: tuple[int, int] = (1280, 720)) -> Summary:
-    """The facts of a scene; `size`: of the picture that is to be drawn."""
+    """The facts of a scene; `size`: of the picture that is to be drawn. Raises SceneError where a scene that is `strict` has a picture
+    whose header cannot be read."""
     totals = scene.totals()
     kinds = Counter(light.kind for light in scene.lights)
-    textures = _textures(scene)
+    warnings = list(scene.warnings)
+    textures, added = _textures(scene, warnings.append), needs_sky(scene)
     return Summary(
         file=FileFacts(str(scene.path), format_of(scene.path), scene.path.stat().st_size),
         geometry=_geometry(scene),
         materials=_materials(scene.materials),
         textures=textures,
         lights=LightFacts(
-            totals.lights, totals.light_triangles, kinds["directional"], kinds["point"], kinds["spot"], _surroundings(scene)
+            totals.lights, totals.light_triangles, kinds["directional"], kinds["point"], kinds["spot"], _surroundings(scene, added)
         ),
         cameras=_cameras(scene),
         variants=list(scene.variants),
         extensions=[_extension(name, name in scene.required) for name in scene.extensions],
         undrawn=list(scene.undrawn),
         rest_pose=[name for name in REST_POSE if name in scene.lost],
-        warnings=list(scene.warnings),
-        costs=_costs(scene, size, textures.device_bytes),
+        warnings=warnings,
+        costs=_costs(scene, size, textures.device_bytes, _sky_pixels(scene, added)),
     )
 
 
-def parts(scene: Scene) -> dict[tuple[Any, ...], tuple[Geometry, int]]:
-    """The parts of what is drawn, by where their arrays are: each with how often it is placed."""
-    found: dict[tuple[Any, ...], tuple[Geometry, int]] = {}
-    for geometry, count in _placed(scene):
-        key = (*_place(geometry.positions), *_place(geometry.indices))
-        found[key] = (geometry, count + found.get(key, (geometry, 0))[1])
-    return found
-
-
-def _placed(scene: Scene) -> Iterator[tuple[Geometry, int]]:
-    """Each geometry of each instance, and how often that places it."""
-    for instance in scene.instances:
-        for geometry in scene.meshes[instance.mesh].geometries:
-            yield geometry, instance.count
+def _drawn(scene: Scene) -> Iterator[Geometry]:
+    """The geometries of the meshes that are placed."""
+    for number in dict.fromkeys(instance.mesh for instance in scene.instances):
+        yield from scene.meshes[number].geometries
 
 
 def _place(array: Any) -> tuple[Any, ...]:
@@ -221,7 +219,8 @@ def _place(array: Any) -> tuple[Any, ...]:
 
 
 def _unique_triangles(scene: Scene) -> int:
-    return sum(len(geometry.indices) for geometry, _ in parts(scene).values())
+    shapes = {(*_place(geometry.positions), *_place(geometry.indices)): len(geometry.indices) for geometry in _drawn(scene)}
+    return sum(shapes.values())
 
 
 def _geometry(scene: Scene) -> GeometryFacts:
@@ -263,14 +262,17 @@ def features_of(material: Material) -> list[str]:
     return [name for name, used in there.items() if used]
 
 
-def _textures(scene: Scene) -> TextureFacts:
-    used = used_images(scene)
+def _textures(scene: Scene, warn: Callable[[str], None]) -> TextureFacts:
+    """`warn` hears of pictures that kernels would read and that cannot be."""
+    used, budget = used_images(scene), most_for_pictures()
     if not used:
-        return TextureFacts(0, 0, 0, 0, 0, BUDGET, 0, None)
+        return TextureFacts(0, 0, 0, 0, 0, budget, 0, None)
     from renderer.scene.texture_tables import texel_bytes
 
-    sizes, cost = picture_sizes(scene), texel_bytes(scene)
-    halvings = halvings_within(sizes, BUDGET, cost)
+    cost = texel_bytes(scene)
+    plan = planned(scene, used, budget, cost)
+    failed(scene, {number: why for number, why in plan.failures.items() if cost(number, ONE_PIXEL)}, warn)
+    sizes = plan.sizes
     largest = max(sizes, key=lambda number: sizes[number].bytes, default=None)
     told = None
     if largest is not None:
@@ -279,25 +281,36 @@ def _textures(scene: Scene) -> TextureFacts:
     return TextureFacts(
         len({ref.texture for material in scene.materials for _, ref in material.textures()}),
         len(used),
-        len(used) - len(sizes),
+        len(plan.failures),
         sum(size.bytes for size in sizes.values()),
-        sum(cost(number, size.halved(halvings[number])) for number, size in sizes.items()),
-        BUDGET,
-        sum(times > 0 for times in halvings.values()),
+        sum(cost(number, plan.size(number)) for number in sizes),
+        budget,
+        sum(times > 0 for times in plan.halvings.values()),
         told,
     )
 
 
-def _surroundings(scene: Scene) -> str:
-    """What surrounds a scene, in words."""
+def _surroundings(scene: Scene, added: bool) -> str:
+    """What surrounds a scene, in words; `added`: whether a sky is added to it."""
     if scene.environment is None:
-        return "nothing: as the scene would be dark, a clear sky with a sun is added" if needs_sky(scene) else "nothing"
+        return "nothing: as the scene would be dark, a clear sky with a sun is added" if added else "nothing"
     return described(scene.environment)
+
+
+def _sky_pixels(scene: Scene, added: bool) -> int:
+    """Pixels of the picture that surrounds a scene, 0 where there is none."""
+    environment = scene.environment
+    if added or (environment is not None and environment.sky is not None):
+        return math.prod(SIZE)
+    return 0 if environment is None or environment.image is None else math.prod(environment.image.shape[:2])
 
 
 def described(environment: Environment) -> str:
     """Surroundings in words."""
     colour = " ".join(f"{value * environment.strength:.3g}" for value in environment.radiance)
+    if environment.sky is not None:
+        sky = environment.sky
+        return f"a clear sky whose sun is {sky.elevation:.3g} degrees high, of turbidity {sky.turbidity:.3g}, times {colour}"
     if environment.image is None:
         return f"light of one colour, {colour} W/(sr m2)"
     height, width = environment.image.shape[:2]
@@ -326,35 +339,36 @@ def _extension(name: str, required: bool) -> ExtensionFacts:
     return ExtensionFacts(name, required, "drawn" if name in EXTENSIONS else "unknown", "")
 
 
-def _costs(scene: Scene, size: tuple[int, int], textures: int) -> Costs:
-    """Estimates, from the unique triangles and what their rows have in them."""
+def _costs(scene: Scene, size: tuple[int, int], textures: int, sky_pixels: int) -> Costs:
+    """Estimates, from the triangles that are held and what their rows have in them."""
     from renderer.scene.upload import PACKET_TRIANGLES
     from renderer.shading.corner_rows import NO_CORNERS, Corners
     from renderer.shading.light import FEW
     from renderer.shading.material_rows import look_of, width_of
 
-    there = parts(scene)
-    geometries = [geometry for geometry, _ in there.values()]
+    geometries = list(_drawn(scene))
     transparent = any(geometry.colours is not None and bool((geometry.colours[:, 3] < 1).any()) for geometry in geometries)
     look = look_of(scene.materials, transparent)
     directed = look.directed and any(geometry.tangents is not None for geometry in geometries)
     smooth = any(geometry.normals is not None for geometry in geometries)
     corners = Corners(directed or smooth, directed, look.texcoords, any(geometry.colours is not None for geometry in geometries))
     row = 4 * corners.width if corners != NO_CORNERS else 0
-    totals, unique = scene.totals(), sum(len(geometry.indices) for geometry in geometries)
-    placings = sum(count for _, count in there.values())
+    totals = scene.totals()
+    held, placings = counts_of(scene)
+    few = totals.light_triangles <= FEW
     rest = {
-        "corners": row * unique,
-        "materials": 4 * width_of(look) * len(scene.materials),
-        "lights": LIGHT_BYTES * totals.light_triangles,
+        "corners": row * held,
+        "materials": 4 * width_of(look) * len(scene.materials) + (GLASS_BYTES if look.layers.volume else 0),
+        "lights": LIGHT_BYTES[few] * totals.light_triangles + (0 if few else 4 * held),
+        "surroundings": SKY_BYTES * sky_pixels,
         "textures": textures,
         "frame": PIXEL_BYTES * size[0] * size[1],
     }
 
     def on(walk: Walk) -> DeviceCosts:
-        tree = TREE_BYTES[walk] * unique + (PLACING_BYTES * placings if placings > len(there) else 0)
-        held = {"triangles": TRIANGLE_BYTES[walk] * unique, "tree": tree, **rest}
-        return DeviceCosts(**held, total=sum(held.values()), bvh_seconds=SECONDS[walk] * unique)
+        tree = TREE_BYTES[walk] * held + PLACING_BYTES * placings
+        bytes = {"triangles": TRIANGLE_BYTES[walk] * held, "tree": tree, **rest}
+        return DeviceCosts(**bytes, total=sum(bytes.values()), bvh_seconds=SECONDS[walk] * held)
 
     kernels = [
         f"{'packets of rays' if totals.triangles <= PACKET_TRIANGLES else 'single rays'} on the CPU",
@@ -366,7 +380,7 @@ def _costs(scene: Scene, size: tuple[int, int], textures: int) -> Costs:
         *(["smooth normals"] if corners.normals else []),
         *(["tangents"] if corners.tangents else []),
         *(["colours of vertices"] if corners.colours else []),
-        *([f"{'few' if totals.light_triangles <= FEW else 'many'} emissive triangles"] if totals.light_triangles else []),
+        *([f"{'few' if few else 'many'} emissive triangles"] if totals.light_triangles else []),
         *(["punctual lights"] if scene.lights else []),
         *(["surroundings"] if scene.environment is not None or not (scene.lights or totals.lights) else []),
     ]

@@ -11,7 +11,7 @@ import pytest
 
 from renderer.app import cli
 from renderer.scene import default_sky
-from renderer.scene.default_sky import SHARE, brought, needs_sky
+from renderer.scene.default_sky import SHARE, brightest, brought, needs_sky
 from renderer.scene.gltf_write import encode
 from renderer.scene.importers import load
 from renderer.scene.model import Environment, Instance, Light, Mesh, Scene
@@ -93,6 +93,14 @@ def test_what_the_file_or_the_user_says_of_light_is_heeded() -> None:
     assert surrounded(said, None) is said
     seen = render(surrounded(label, "none"), (8, 8), spp=8, depth=1).mean
     assert seen.max() <= 1.0 and (seen.reshape(-1, 3).max(1) == 0).mean() > 0.5, "black but for the label"
+
+
+@pytest.mark.parametrize("strength", [1.0, 5.0])
+def test_what_is_unlit_is_no_lamp_whatever_emission_it_names(strength: float) -> None:
+    scene = lit(quad([-0.5, -0.5, 2], [0, 1, 0], [1, 0, 0]), strength)
+    unlit = replace(scene, materials=[replace(material, unlit=True) for material in scene.materials])
+    assert brightest(unlit) == 0 and has_sky(unlit) and unlit.totals().lights == 0
+    assert brought(unlit) == 0 and scene.totals().lights == 1 and brightest(scene) == strength
 
 
 def test_where_all_shines_nothing_is_added() -> None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from renderer.scene.images import ImageError, read_image, write_image
+from tests.renderer.helpers.picture_files import deep_png
 
 ROOT = Path(__file__).parents[2]
 HDR = ROOT.parent / "shared" / "data" / "models" / "hdr"
@@ -107,6 +108,19 @@ def test_grey_and_palette_pngs_become_rgb(tmp_path: Path) -> None:
     Image.fromarray(np.full((4, 4), 255, np.uint8)).save(tmp_path / "l.png")
     assert read_image(tmp_path / "p.png").shape == (4, 4, 3)
     assert np.array_equal(read_image(tmp_path / "l.png"), np.ones((4, 4, 3)))
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+def test_pngs_of_sixteen_bits_are_read_to_the_last_bit(tmp_path: Path, channels: int) -> None:
+    stored = np.random.default_rng(channels).integers(0, 65536, (5, 7, channels), np.uint16)
+    (tmp_path / "deep.png").write_bytes(deep_png(stored))
+    found = read_image(tmp_path / "deep.png")
+    curve = stored / 65535
+    linear = np.where(curve <= 0.04045, curve / 12.92, ((curve + 0.055) / 1.055) ** 2.4)
+    assert found.shape == (5, 7, 4 if channels in (2, 4) else 3)
+    assert np.allclose(found[..., :3], linear[..., :3] if channels > 2 else linear[..., :1], atol=1e-6)
+    if channels in (2, 4):
+        assert np.allclose(found[..., 3], curve[..., -1], atol=1e-6)
 
 
 def test_an_unknown_ending_names_those_that_there_are(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from renderer.scene import undrawn
 from renderer.scene.gltf_write import write
 from renderer.scene.importers import load
 from renderer.scene.model import Geometry, Scene, SceneError
+from renderer.scene.named_files import scene_files
 from renderer.scene.pictures import decode
 from renderer.scene.polygons import triangulate
 from tests.renderer.helpers.gltf_file import one_quad
@@ -105,6 +106,37 @@ def test_what_an_obj_file_gets_wrong_is_said_with_its_line(tmp_path: Path, text:
         obj(tmp_path, SQUARE + text + "\n")
     assert str(error.value).startswith(f"{tmp_path / 'a.obj'}: {says}") and "\n" not in str(error.value)
     assert str(error.value).endswith("; correct the file or export it again")
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_a_mark_of_the_byte_order_is_no_part_of_the_first_line(tmp_path: Path, mark: str) -> None:
+    (tmp_path / "a.mtl").write_text(mark + "newmtl red\nKd 1 0 0\n", encoding="utf-8")
+    scene = obj(tmp_path, mark + SQUARE + "mtllib a.mtl\nusemtl red\nf 1 2 3\n")
+    assert scene.warnings == [] and only(scene).positions.tolist() == [[0, 0, 0], [1, 0, 0], [1, 1, 0]]
+    assert scene.materials[only(scene).material].base_color_factor == (1, 0, 0, 1)
+
+
+def test_names_have_number_signs_in_them_and_comments_begin_after_a_blank(tmp_path: Path) -> None:
+    (tmp_path / "C#.png").write_bytes(png(np.zeros((2, 2, 3), np.uint8)))
+    (tmp_path / "a#1.mtl").write_text("newmtl Mat#1\nKd 1 0 0 # red\nmap_Kd C#.png\n#newmtl x\nnewmtl Mat#2 # the other\nKd 0 1 0\n")
+    scene = obj(tmp_path, "mtllib a#1.mtl # materials\n" + SQUARE + "usemtl Mat#1\nf 1 2 3\nusemtl Mat#2\nf 1 3 4\n")
+    assert scene.warnings == [] and [m.name for m in scene.materials] == ["Mat#1", "Mat#2"]
+    assert [g.material for mesh in scene.meshes for g in mesh.geometries] == [0, 1]
+    assert scene.images[0].source == tmp_path / "C#.png"
+    assert set(scene_files(tmp_path / "a.obj")) == {tmp_path / name for name in ("a.obj", "a#1.mtl", "C#.png")}
+
+
+@pytest.mark.parametrize("name", ["50% grey.png", "100%.png", "a%20b.png", "grün.png"])
+def test_names_of_pictures_are_taken_as_they_are_written(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(png(np.zeros((2, 2, 3), np.uint8)))
+    (tmp_path / "5% a.mtl").write_text(f"newmtl a\nmap_Kd {name}\n", encoding="utf-8")
+    scene = obj(tmp_path, "mtllib 5% a.mtl\n" + SQUARE + "usemtl a\nf 1 2 3\n", strict=True)
+    assert scene.warnings == [] and scene.images[0].source == tmp_path / name
+
+
+def test_a_library_whose_name_is_too_long_for_a_file_is_missing(tmp_path: Path) -> None:
+    scene = obj(tmp_path, f"mtllib {'a' * 300}.mtl\nmtllib {'b ' * 300}.mtl\n" + SQUARE + "f 1 2 3\n")
+    assert len(scene.triangles()) == 1 and scene.warnings and all("no file" in text for text in scene.warnings)
 
 
 def test_numbers_that_count_back_count_from_their_own_line(tmp_path: Path) -> None:
@@ -399,6 +431,16 @@ def test_faces_of_any_number_of_corners_in_every_form(tmp_path: Path, faces: lis
         scene = ply(tmp_path, ply_header(form, len(faces), count, more="property char flag\n"), data)
         assert scene.warnings == [] and np.allclose(area(scene), expected), form
         assert len(scene.triangles()) == sum(len(f) - 2 for f in faces)
+
+
+@pytest.mark.parametrize(("kind", "scale"), [("uchar", 255.0), ("float", 1.0)])
+def test_dark_colours_of_a_text_file_are_dark(tmp_path: Path, kind: str, scale: float) -> None:
+    header = "format ascii 1.0\nelement vertex 3\n" + "".join(f"property float {name}\n" for name in "xyz")
+    header += "".join(f"property {kind} {name}\n" for name in ("red", "green", "blue"))
+    body = b"0 0 0 1 1 1\n1 0 0 1 0 0\n0 1 0 0 0 0\n3 0 1 2\n"
+    colours = only(ply(tmp_path, header + "element face 1\nproperty list uchar int vertex_indices\n", body)).colours
+    value = 1.0 if scale == 1.0 else 1 / 255 / 12.92
+    assert colours is not None and np.allclose(colours[:, :3], [[value] * 3, [value, 0, 0], [0, 0, 0]], atol=1e-6)
 
 
 def test_normals_and_coordinates_of_a_ply_file(tmp_path: Path) -> None:

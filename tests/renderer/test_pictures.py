@@ -13,7 +13,7 @@ from PIL import Image as Pillow
 
 from renderer.scene.model import Image, Material, Scene, Texture
 from renderer.scene.model_texture import TextureRef
-from renderer.scene.pictures import PictureError, Size, decode, picture_sizes, placeholder, planned, size_of, stored
+from renderer.scene.pictures import PictureError, Size, decode, placeholder, planned, size_of, stored
 from tests.renderer.helpers.picture_files import chunk, deep_png, encoded, png
 
 COLOURS = np.random.default_rng(1).integers(0, 256, (6, 9, 3), np.uint8)
@@ -91,6 +91,30 @@ def test_a_transparent_colour_of_sixteen_bits_is_that_colour_to_the_last_bit(cha
     assert size_of(image(deep_png(deep, clear=deep[1, 1]))).channels == channels + 1
 
 
+@pytest.mark.parametrize("channels", [1, 3])
+def test_a_transparent_colour_is_one_that_the_file_has_and_not_one_that_it_speaks_of(channels: int) -> None:
+    values = np.array([[[1, 2, 3], [4, 5, 6]]], np.uint16)[..., :channels] * 4097
+    clear = chunk(b"tRNS", values[0, 0].astype(">u2").tobytes())
+    plain = deep_png(values)
+    for before, more in ((chunk(b"tEXt", b"Comment\0no tRNS here"), 0), (chunk(b"tEXt", b"Comment\0no IDAT here") + clear, 1)):
+        data = plain[:33] + before + plain[33:]
+        found = decode(image(data))
+        assert size_of(image(data)).channels == found.shape[2] == channels + more
+        assert np.array_equal(found[..., :channels], values)
+
+
+@pytest.mark.parametrize("bits", [1, 2, 4, 8])
+def test_a_transparent_shade_of_few_bits_is_that_shade(bits: int) -> None:
+    shades = min(8, 1 << bits)
+    packed = int("".join(f"{shade:0{bits}b}" for shade in range(shades)).ljust(8 * -(-shades * bits // 8), "0"), 2)
+    row = b"\0" + packed.to_bytes(-(-shades * bits // 8), "big")
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", shades, 1, bits, 0, 0, 0, 0))
+    data = b"\x89PNG\r\n\x1a\n" + header + chunk(b"tRNS", b"\0\1") + chunk(b"IDAT", zlib.compress(row)) + chunk(b"IEND", b"")
+    found = decode(image(data))
+    assert found[0, :, 0].tolist() == [shade * 255 // ((1 << bits) - 1) for shade in range(shades)]
+    assert found[0, :, 1].tolist() == [0 if shade == 1 else 255 for shade in range(shades)]
+
+
 def test_what_is_made_of_sixteen_bits_has_sixteen(tmp_path: Path) -> None:
     slope = (np.arange(64, dtype=np.uint16) * 16)[None].repeat(8, 0)[..., None]  # a quarter of a grey of 8 bits from one to the next
     made = decode(image(deep_png(slope), recipe="bump"))
@@ -166,7 +190,7 @@ def as_decoded(_: int, size: Size) -> int:
 def test_pictures_past_the_budget_are_halved_the_largest_first_and_told() -> None:
     large, small = np.full((64, 64, 3), 40, np.uint8), np.full((8, 8, 3), 200, np.uint8)
     scene = scene_of(image(png(large), 0), image(png(small), 1), image(encoded(Pillow.fromarray(large), "JPEG"), 2), image(b"", 3))
-    need = sum(size.bytes for size in picture_sizes(scene).values())
+    need = sum(size_of(each).bytes for each in scene.images[:3])
     assert need == 2 * large.nbytes + small.nbytes
     whole = planned(scene, range(4), need, as_decoded)
     assert not any(whole.halvings.values()) and not list(whole.shrunk(scene)) and whole.need == need
@@ -187,7 +211,7 @@ def test_sixteen_pictures_of_eight_thousand_pixels_fit_into_two_gibibytes_by_the
 
 def test_pictures_leave_room_for_decoding_the_largest() -> None:
     scene = scene_of(*(image(bomb(1024, 1024), k) for k in range(4)))
-    (size, *_) = picture_sizes(scene).values()
+    size = size_of(scene.images[0])
     assert (size.bytes, size.decoding) == (4 << 20, 12 << 20)
     assert planned(scene, range(4), 16 << 20, as_decoded, free=28 << 20).budget == 16 << 20
     tight = planned(scene, range(4), 16 << 20, as_decoded, free=20 << 20)
