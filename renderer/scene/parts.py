@@ -8,9 +8,10 @@ upon each other are faster to trace. Most scenes are nothing but the world's par
 Meshes are the same part where they have the same arrays, even where their materials differ: files refer to the same accessors again and
 again. A part of one geometry takes its material from its placing then.
 
-Sharing has its price for every ray (a fifth of a frame where it saves half of the triangles, nothing where it saves nearly all), so a
-scene is shared where that saves three quarters of what would be held, or very much. Things of few triangles are not worth a placing, and
-those that are placed as good as flat have no way back from the world to the part: both go to the world's part.
+Sharing has its price where parts overlap, since a ray walks each of their trees from the root (`docs/performance.md`), and gains where
+less memory is touched. So a scene is shared where that saves three quarters of what would be held, or very much. Things of few triangles
+are not worth a placing, and those that are placed as good as flat have no way back from the world to the part: both go to the world's
+part.
 """
 
 from __future__ import annotations
