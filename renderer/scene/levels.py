@@ -26,7 +26,6 @@ from renderer.scene.recipes import Pixels, eight_bits
 
 _STRIP = 1 << 17  # pixels that are worked on at a time: what is made on the way stays in the caches
 ALPHA = 3
-NO_PAIR = -1
 
 
 class Use(Enum):
