@@ -18,7 +18,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
 SCENE ?= scenes/cornell.gltf
 TESTS ?= tests
-# What the tests run on: software OpenGL and OpenCL, a screen that nobody sees, keys and a mouse for it.
+# What the tests run on: software OpenGL and OpenCL, a screen that nobody sees, keys and a mouse for it, and one of Wayland.
 DEBIAN := libegl1 libgl1 libgl1-mesa-dri pocl-opencl-icd xvfb xdotool weston
 
 .PHONY: demo test lint bench bench-engine kernels-diff gallery view clean

@@ -116,7 +116,6 @@ class Document:
         *parts: tuple[Shape, int],
         storage: str = "plain",
         variants: Mapping[int, int] | None = None,
-        primitive: Json | None = None,
     ) -> int:
         """A mesh of (shape, material) parts.
 
@@ -131,7 +130,7 @@ class Document:
             if variants:
                 mappings = [{"material": number, "variants": [variant]} for variant, number in variants.items()]
                 made.setdefault("extensions", {})[VARIANTS] = {"mappings": mappings}
-            primitives.append({**made, **(primitive or {})})
+            primitives.append(made)
         return self.add("meshes", {"name": name, "primitives": primitives})
 
     def place(

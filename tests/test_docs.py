@@ -17,7 +17,7 @@ import pytest
 import engine
 
 PAGES = ("README.md", "docs/kernels.md", "docs/viewer.md")
-NO_PYTHON = ("docs/gallery.md", "docs/info.md")
+NO_PYTHON = ("docs/correctness.md", "docs/gallery.md", "docs/info.md", "docs/performance.md", "docs/pictures.md")
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\s*^```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 
 

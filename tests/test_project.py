@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -78,3 +79,10 @@ def test_the_readme_names_the_commands_that_there_are(root: Path) -> None:
         action.choices for action in cli.parser()._actions if isinstance(action, argparse._SubParsersAction)
     )
     assert told == set(commands)
+
+
+def test_what_lies_among_the_modules_is_installed_with_them(root: Path) -> None:
+    told = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["package-data"]
+    packed = {f"{package.replace('.', '/')}/{name}" for package, names in told.items() for name in names}
+    there = [path for package in ("engine", "renderer") for path in (root / package).rglob("*.*") if "__pycache__" not in path.parts]
+    assert packed == {path.relative_to(root).as_posix() for path in there if path.suffix != ".py"}

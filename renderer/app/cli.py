@@ -198,7 +198,9 @@ def _frame_options(added: Parser, *, spp: int, spp_text: str) -> None:
         "--workgroup", type=workgroup, default="auto", metavar="auto|256|512|N", help="lanes a workgroup"
     )
     added.add_argument("--threads", type=integer(1), metavar="N", help="of the CPU backend (default: all there are)")
-    added.add_argument("--env", metavar="FILE|sky|none", help="what surrounds the scene: a picture (.hdr .exr), a clear sky, nothing")
+    added.add_argument(
+        "--env", metavar="FILE|sky|none", help=f"what surrounds the scene: a picture ({' '.join(PICTURES)}), a clear sky, nothing"
+    )
     added.add_argument("--cull", action="store_true", help="look through the backs of surfaces that have but a front")
     added.add_argument("--exposure", type=stops, default=0.0, metavar="STOPS", help="each doubles the brightness (default: 0)")
     added.add_argument("--denoiser", choices=("none",), default="none", metavar="NAME", help="none")

@@ -15,6 +15,8 @@ import msgspec
 
 from renderer.scene.files import write_whole
 
+_WANTED = "give a file of `rayfuse bench --json`"
+
 
 class App(msgspec.Struct, frozen=True):
     name: str
@@ -199,6 +201,6 @@ def read(path: Path) -> Record:
     try:
         return msgspec.json.decode(path.read_bytes(), type=Record)
     except OSError as error:
-        raise RecordError(f"{path}: cannot be read: {error.strerror}; give a file of `rayfuse bench --json`") from error
+        raise RecordError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}; {_WANTED}") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise RecordError(f"{path}: not a benchmark record of schema 1: {error}") from error
+        raise RecordError(f"{path}: not a benchmark record of schema 1: {error}; {_WANTED}") from error

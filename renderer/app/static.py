@@ -125,7 +125,7 @@ class StaticSession:
         if uploaded.dropped:
             events.record("warning", message=f"{uploaded.dropped} triangles without extent (or not finite) are left out")
         if uploaded.data.sky is not None and scene.environment is None:
-            events.record("warning", message="the scene has no light of its own; a neutral sky lights it")
+            events.record("warning", message="the scene has no light of its own; a sky of one colour lights it")
         if uploaded.data.corners.normals:
             events.record("warning", message="the hand-written shaders draw smooth surfaces (NORMAL) as flat ones")
         if uploaded.data.punctual is not None:

@@ -177,7 +177,7 @@ class Session:
         if self._uploaded.dropped:
             events.record("warning", message=f"{self._uploaded.dropped} triangles without extent (or not finite) are left out")
         if self._uploaded.data.sky is not None and self.scene.environment is None:
-            events.record("warning", message="the scene has no light of its own; a neutral sky lights it")
+            events.record("warning", message="the scene has no light of its own; a sky of one colour lights it")
         self.times = dict(self._uploaded.seconds)
         self._data, self._surroundings = self._uploaded.data, self.scene.environment
         self._canvas = self._films.of(self.width, self.height)

@@ -5,7 +5,7 @@ chosen, then a light of it. Half of the probability goes by the power that the k
 says nothing of walls, and a room whose lamps are dim beside the sun outside must not starve. A sky of one colour is no kind: it is found
 by scattering, for which it is made.
 
-A scene without any light has a neutral sky.
+A scene that nothing lights has a sky of one colour. Files seldom come to that: commands put them under a clear sky (`scene.surroundings`).
 """
 
 from __future__ import annotations

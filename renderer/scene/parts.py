@@ -8,9 +8,10 @@ upon each other are faster to trace. Most scenes are nothing but the world's par
 Meshes are the same part where they have the same arrays, even where their materials differ: files refer to the same accessors again and
 again. A part of one geometry takes its material from its placing then.
 
-Sharing has its price for every ray (a fifth of a frame where it saves half of the triangles, nothing where it saves nearly all), so a
-scene is shared where that saves three quarters of what would be held, or very much. Things of few triangles are not worth a placing, and
-those that are placed as good as flat have no way back from the world to the part: both go to the world's part.
+Sharing has its price where parts overlap, since a ray walks each of their trees from the root (`docs/performance.md`), and gains where
+less memory is touched. So a scene is shared where that saves three quarters of what would be held and parts do not crowd each other, or
+where it saves very much. Things of few triangles are not worth a placing, and those that are placed as good as flat have no way back from
+the world to the part: both go to the world's part.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from renderer.scene.soup import Float32s, Float64s, Placed, TriangleSoup, flatte
 
 SHARED = 65_536  # triangles drawn, from which a scene may be shared
 MUCH = 1_048_576  # triangles saved, that are worth it whatever is drawn
+CROWDED = 16.0  # placings that a ray meets in the mean, above which sharing less than that is too dear
 FEWEST = 16  # triangles of a mesh that is worth placings
 MOST_PARTS = 4096  # a tree each
 MOVABLE = 16_384  # triangles drawn, from which what moves is a part: less is built again in no time
@@ -259,7 +261,8 @@ def _divided(scene: Scene, uses: list[_Use]) -> tuple[list[_Use], list[list[_Use
     saved = {k: (counts[k] - 1) * members[0][0].triangles for k, members in several.items() if members[0][0].triangles >= FEWEST}
     best = sorted((k for k in saved if saved[k] > 0), key=lambda k: -saved[k])[:MOST_PARTS]
     spared = sum(saved[k] for k in best)
-    sharing = set(best) if drawn >= SHARED and (4 * spared >= 3 * drawn or spared >= MUCH) else set()
+    worth = drawn >= SHARED and (spared >= MUCH or (4 * spared >= 3 * drawn and _crowding([several[k] for k in best]) <= CROWDED))
+    sharing = set(best) if worth else set()
     for key, members in several.items():
         for use, upright in members:
             mine = upright & (moving[use.ids] | (key in sharing))
@@ -268,6 +271,28 @@ def _divided(scene: Scene, uses: list[_Use]) -> tuple[list[_Use], list[list[_Use
             if not mine.all():
                 rest.append(use.only(~mine))
     return rest, list(apart.values())
+
+
+def _crowding(shared: list[list[tuple[_Use, NDArray[np.bool_]]]]) -> float:
+    """How many boxes of placings a line through all of them meets, in the mean: their areas over that of the box around them, since lines
+    that meet a convex body meet another in it as the areas are (Crofton)."""
+    lows, highs = [], []
+    for use, upright in (member for members in shared for member in members):
+        corners = np.concatenate([geometry.positions for _, geometry, _ in use.geometries]).astype(np.float64)
+        corners = corners[np.isfinite(corners).all(1)]
+        if not len(corners) or not upright.any():
+            continue
+        low, high = corners.min(0), corners.max(0)
+        middle = transform(((low + high) / 2)[None], use.worlds[upright])[:, 0]
+        reach = np.abs(use.worlds[upright][:, :3, :3]) @ ((high - low) / 2)
+        lows.append(middle - reach)
+        highs.append(middle + reach)
+    if not lows:
+        return 0.0
+    low, high = np.concatenate(lows), np.concatenate(highs)
+    size = np.concatenate([high - low, [high.max(0) - low.min(0)]])
+    areas = (size * np.roll(size, 1, 1)).sum(1)
+    return float(areas[:-1].sum() / areas[-1])
 
 
 def _upright(worlds: Float64s) -> NDArray[np.bool_]:

@@ -1,8 +1,9 @@
-"""A scene as one heap of triangles in world space: what a single-level BVH is built from.
+"""Triangles in one heap, in the world's space or a part's own: what one tree is built from.
 
-A mesh is stored once and placed many times; here each placing is written out. It is the place where mirrored instances get their winding
-back, where normals are carried through scales that are not uniform, and where triangles that no ray can hit (no area, or not finite) are
-dropped and counted, so that nothing further down has to think of them. Corners are moved in float64 and stored in float32.
+A mesh is stored once and placed many times; here each placing is written out, but for what is a part with placings of its own (`parts`).
+It is the place where mirrored instances get their winding back, where normals are carried through scales that are not uniform, and where
+triangles that no ray can hit (no area, or not finite) are dropped and counted, so that nothing further down has to think of them. Corners
+are moved in float64 and stored in float32.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ FLATNESS = 1e-9
 
 @dataclass(frozen=True)
 class TriangleSoup:
-    """World-space triangles of a whole scene, T of them, none degenerate, none with a value that is not finite.
+    """Triangles of a whole scene, or of its parts one after another, T of them, none degenerate, none with a value that is not finite.
 
     positions float32[T, 3, 3] (triangle, corner, xyz), counter-clockwise from the front also in mirrored instances;
     normals float32[T, 3, 3] of unit length, holding the geometric normal where a geometry is flat, or None where every

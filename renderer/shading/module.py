@@ -35,7 +35,7 @@ def load(path: Path) -> ModuleType:
     try:
         text = path.read_bytes()
     except OSError as error:
-        raise ShadingError(f"{path}: cannot be read: {error.strerror}") from error
+        raise ShadingError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}; give the path of a Python file") from error
     name = f"shading_{path.stem}_{blake2b(file.encode(), digest_size=4).hexdigest()}"
     module = ModuleType(name)
     module.__file__ = file

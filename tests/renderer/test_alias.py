@@ -105,6 +105,6 @@ def test_weights_of_two_dimensions_are_an_error() -> None:
 
 def test_a_million_weights_take_less_than_a_second() -> None:
     weights = np.random.default_rng(7).pareto(1.0, 1_000_000)
-    start = time.perf_counter()
+    start = time.process_time()
     check(weights)
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1

@@ -171,13 +171,13 @@ def test_a_damaged_picture_of_surroundings_is_a_picture_or_one_line(ending: str,
     data = path.read_bytes()
     for seed in range(EXAMPLES):
         path.write_bytes(damaged(data, seed) if seed % 3 else data[: len(data) * seed // EXAMPLES])
-        started = time.perf_counter()
+        started = time.process_time()
         try:
             with np.errstate(all="ignore"):
                 assert read_image(path).ndim == 3
         except ImageError as error:
             assert str(error).startswith(str(path)) and "\n" not in str(error)
-        assert time.perf_counter() - started < LONGEST_S
+        assert time.process_time() - started < LONGEST_S
     out, err = capfd.readouterr()
     assert (out, err) == ("", "")
 
@@ -270,10 +270,10 @@ def test_a_picture_of_a_size_beyond_its_file_is_a_placeholder_at_once(data: byte
     (tmp_path / "a.mtl").write_text("newmtl a\nmap_Kd p.png\n")
     (tmp_path / "p.png").write_bytes(data)
     heard: list[str] = []
-    started = time.perf_counter()
+    started = time.process_time()
     tables = texture_tables(load(tmp_path / "a.obj"), warn=heard.append)
     assert tables is not None and tables.texels.size == 1 and f"pixels are too many for {len(data)} bytes" in heard[0]
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
 
 
 def test_an_obj_file_whose_normals_have_more_numbers_than_three_is_read(tmp_path: Path) -> None:

@@ -225,6 +225,7 @@ def shares(scene: Scene) -> bool:
 def test_scenes_are_shared_where_it_saves_much() -> None:
     assert shares(crowd(placings(60, 1), (BALL, grey(0.5))))
     assert not shares(crowd(placings(40, 1), (BALL, grey(0.5)))), "small as it is"
+    assert not shares(crowd(placings(60, 1, spread=0.1), (BALL, grey(0.5)))), "a ray would be in nearly all of them"
     assert not shares(crowd(placings(6000, 1), (soup(12, 1), grey(0.5)))), "things of a few triangles are cheaper written out"
     once = soup(60_000, 2)
     assert not shares(crowd(placings(60, 1), (BALL, grey(0.5)), rest=(once, grey(0.5)))), "most of it is there once"

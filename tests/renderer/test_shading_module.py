@@ -214,7 +214,7 @@ def test_a_file_that_cannot_be_loaded_is_one_line(text: str, write: Write) -> No
 
 
 def test_a_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(ShadingError, match=r"none.py: cannot be read: No such file or directory"):
+    with pytest.raises(ShadingError, match=r"none.py: cannot be read: no such file or directory; give the path of a Python file$"):
         load(tmp_path / "none.py")
 
 

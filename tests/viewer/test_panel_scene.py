@@ -193,7 +193,7 @@ def test_a_scene_without_any_light_is_told_to_have_the_colour_that_lights_it(
     desk = desks((1300, 900), replace(scene(), lights=[]))
     desk.figures.lights = 0
     desk.turn(3)
-    assert "The scene has no light of its own; this neutral sky lights it." in seen.texts
+    assert "The scene has no light of its own; a sky of this colour lights it." in seen.texts
     drag(desk, seen, "environment strength", 0.5, 0.3)
     desk.until(lambda: desk.editor.scene.environment is not None and around(desk).strength < 1, "it is darker")
     assert around(desk).radiance == (0.8, 0.9, 1.0), "and of the same colour"

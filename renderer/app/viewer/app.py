@@ -288,7 +288,7 @@ class Viewer:
             aspect = width / max(1, height)
             document.move(lambda view: framed(view, document.extent, aspect))
         elif name == "pause":
-            self.say("this scene has no animation")
+            self.say("animations are not played yet")
         elif editor is None:
             return
         elif name in ("undo", "redo"):

@@ -4,7 +4,7 @@ Each kind has its rows; strength and turn are numbers of the kernels, and so is 
 compiles anything. Another kind may, since a scene without surroundings has no code for them; then it is built in the background. What a
 kind was when another was chosen is kept, so that going to and fro loses nothing. All changes are steps of the history.
 
-A scene that has neither lights nor surroundings is lit by a neutral sky. It is shown as the colour that it is.
+A scene that has lost its lights and has no surroundings is lit by a sky of one colour. It is shown as the colour that it is.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class EnvironmentSection:
         if kind != "none":
             self._numbers(editor, around)
         if scene.environment is None and kind == "colour":
-            wrapped("The scene has no light of its own; this neutral sky lights it.", theme.FAINT)
+            wrapped("The scene has no light of its own; a sky of this colour lights it.", theme.FAINT)
         if around.added:
             wrapped(ADDED, theme.FAINT)
         imgui.unindent(gutter)

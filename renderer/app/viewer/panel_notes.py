@@ -31,7 +31,6 @@ KEYS = (
     ("W A S D Q E", "fly; with Shift faster"),
     ("F", "frame the scene"),
     ("R", "reset the camera"),
-    ("Space", "pause animation"),
     ("[  ]", "workgroup 256, 512"),
     ("Ctrl Z, Ctrl Y", "undo, redo"),
     ("Ctrl S", "save beside the scene's file"),
