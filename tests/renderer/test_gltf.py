@@ -694,7 +694,8 @@ def test_material_factors_and_extensions_are_read(tmp_path: Path) -> None:
     assert material.base_color_factor == (0.1, 0.2, 0.3, 0.4) and material.emissive == (8, 4, 2)
     assert (material.metallic, material.roughness, material.specular_factor, material.ior) == (0, 0.5, 0, 1.33)
     assert material.specular_color_factor == (2, 1, 0.5) and material.unlit and material.double_sided
-    assert (material.alpha_mode, material.alpha_cutoff, material.is_emissive) == ("MASK", 0.3, True)
+    assert (material.alpha_mode, material.alpha_cutoff) == ("MASK", 0.3)
+    assert not material.is_emissive, "what is unlit is no lamp"
 
 
 def test_a_primitive_without_material_gets_the_default_one_of_gltf(tmp_path: Path) -> None:

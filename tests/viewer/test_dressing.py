@@ -24,8 +24,8 @@ pytest.importorskip("imgui_bundle", reason="the viewer's packages are not instal
 
 from tests.viewer.desk import Desk, Seen
 
-SIZE = (800, 700)
-MIDDLE, OUTSIDE = (265, 350), (20, 20)  # of the wall, and of what is around it, left of the panel
+SIZE = (800, 760)
+MIDDLE, OUTSIDE = (243, 380), (20, 20)  # of the wall, and of what is around it, left of the panel
 REACH = 10  # pixels, of the square that is looked at
 
 
