@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -117,6 +117,7 @@ def upload(
     Raises SceneError where there is nothing to draw, unless that is allowed.
     """
     started = time.perf_counter()
+    decoded = _decoded_beside(scene, like.pictures if like is not None else None, budget)
     parts = parts_of(scene, shared=shared and form != "packet")
     if not len(parts.soup):
         if not empty:
@@ -134,7 +135,7 @@ def upload(
     both = np.array([kind.shows_back for kind in kinds] or [False])[soup.material]
     grown = tree_tables(tables, parts, trees, both, form, old.bvh if old else None)
     triangles = _triangles(soup, 8 if form == "lone" else 5)
-    lit, pictures, glow = _lit(tables, scene, grown.parts, form, old, like.pictures if like is not None else None, budget)
+    lit, pictures, glow = _lit(tables, scene, grown.parts, form, old, decoded(), budget)
     corners = _corners(scene, soup, triangles[:, :3], lit["look"], old)
     corner = None
     if corners != NO_CORNERS:
@@ -333,6 +334,19 @@ def _glow(scene: Scene, soup: TriangleSoup, pictures: _Held) -> NDArray[np.float
     from renderer.scene.light_powers import glow_of  # where there are textured lamps
 
     return glow_of(scene, soup, pictures.tables)
+
+
+def _decoded_beside(scene: Scene, held: _Held | None, budget: int) -> Callable[[], _Held | None]:
+    """Decodes the scene's pictures, if they are not there already, while others build its trees: what to call for them, which waits, and
+    raises what was raised meanwhile."""
+    if not look_of(scene.materials, False).slots or (held is not None and held.textures is scene.textures):
+        return lambda: held
+    from concurrent.futures import ThreadPoolExecutor
+
+    pool = ThreadPoolExecutor(1, thread_name_prefix="pictures")
+    coming = pool.submit(_pictures, scene, held, budget)
+    pool.shutdown(wait=False)
+    return coming.result
 
 
 def _pictures(scene: Scene, held: _Held | None, budget: int) -> _Held | None:
