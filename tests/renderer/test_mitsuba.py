@@ -25,7 +25,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from renderer.scene.model import Environment, Material, Orthographic, Scene, Texture
+from renderer.scene.model import Environment, Material, Orthographic, Scene, Sky, Texture
 from renderer.scene.model_material import Anisotropy, Clearcoat, Transmission, Volume
 from renderer.scene.model_texture import TextureRef
 from renderer.scene.sky import clear_sky
@@ -158,7 +158,7 @@ def test_surroundings(beside: Beside) -> None:
 
 def test_a_sky_with_a_sun(beside: Beside) -> None:
     parts = [Part(quad([-2, 0, -2], [0, 0, 4], [4, 0, 0]), grey((0.7, 0.6, 0.5))), SMOOTH]
-    beside.compare(scene_of_parts(parts, EYE, environment=Environment(turn=-20.0, image=clear_sky())), 4, SAME)
+    beside.compare(scene_of_parts(parts, EYE, environment=Environment(turn=-20.0, image=clear_sky(Sky()))), 4, SAME)
 
 
 def test_lights_without_a_surface(beside: Beside) -> None:
