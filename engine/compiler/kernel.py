@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from engine.frontend.trace import line_of, note_argument
 from engine.graph.dtypes import DType
@@ -88,6 +88,27 @@ class SerialItem:
 
 
 Item = UOp | LoopItem | BranchItem | SerialItem
+
+
+class Visitor(Protocol):
+    """Whoever does something of its own for each kind of item."""
+
+    def loop(self, loop: LoopItem, /) -> None: ...
+    def branch(self, branch: BranchItem, /) -> None: ...
+    def serial(self, item: SerialItem, /) -> None: ...
+    def value(self, node: UOp, /) -> None: ...
+
+
+def visit(item: Item, visitor: Visitor) -> None:
+    """Hands an item to what the visitor has for its kind."""
+    if isinstance(item, LoopItem):
+        visitor.loop(item)
+    elif isinstance(item, BranchItem):
+        visitor.branch(item)
+    elif isinstance(item, SerialItem):
+        visitor.serial(item)
+    else:
+        visitor.value(item)
 
 
 @dataclass(eq=False)

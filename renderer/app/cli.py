@@ -77,12 +77,16 @@ def integer(least: int, most: int | None = None) -> Callable[[str], int]:
     return parse
 
 
-def percentage(text: str) -> float:
-    """A type of argument: per cent, not negative."""
+def _number(text: str) -> float:
     try:
-        value = float(text)
+        return float(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"'{text}' is not a number") from None
+
+
+def percentage(text: str) -> float:
+    """A type of argument: per cent, not negative."""
+    value = _number(text)
     if not 0 <= value < float("inf"):
         raise argparse.ArgumentTypeError(f"must be a number from 0, not {text}")
     return value
@@ -90,10 +94,7 @@ def percentage(text: str) -> float:
 
 def stops(text: str) -> float:
     """A type of argument: powers of two of the exposure."""
-    try:
-        value = float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a number") from None
+    value = _number(text)
     if not -30 <= value <= 30:
         raise argparse.ArgumentTypeError(f"must be a number from -30 to 30, not {text}")
     return value
@@ -101,10 +102,7 @@ def stops(text: str) -> float:
 
 def seconds(text: str) -> float:
     """A type of argument: a time, more than nothing."""
-    try:
-        value = float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a number") from None
+    value = _number(text)
     if not 0 < value < float("inf"):
         raise argparse.ArgumentTypeError(f"must be more than 0 seconds, not {text}")
     return value

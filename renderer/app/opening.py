@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from renderer.app.host import seconds_since_start
 from renderer.app.terminal import Progress, say
@@ -127,19 +127,7 @@ def _open_session(
 def _session(scene: Scene, options: FrameOptions, spp: int, progress: Progress) -> Session:
     from renderer.pipeline.session import Session
 
-    session = Session(
-        scene,
-        width=options.width,
-        height=options.height,
-        backend=options.backend,
-        spp=spp,
-        depth=options.depth,
-        seed=options.seed,
-        camera=options.camera,
-        workgroup=options.workgroup,
-        threads=options.threads,
-        progress=progress,
-    )
+    session = Session(scene, backend=options.backend, threads=options.threads, **_common(options, spp, progress))
     session.exposure = 2.0**options.exposure
     return session
 
@@ -152,17 +140,13 @@ def _static_session(scene: Scene, options: FrameOptions, spp: int, progress: Pro
 
     from renderer.app.static import StaticSession
 
-    return StaticSession(
-        scene,
-        width=options.width,
-        height=options.height,
-        spp=spp,
-        depth=options.depth,
-        seed=options.seed,
-        camera=options.camera,
-        workgroup=options.workgroup,
-        progress=progress,
-    )
+    return StaticSession(scene, **_common(options, spp, progress))
+
+
+def _common(options: FrameOptions, spp: int, progress: Progress) -> dict[str, Any]:
+    """What both kinds of sessions are told."""
+    same = {name: getattr(options, name) for name in ("width", "height", "depth", "seed", "camera", "workgroup")}
+    return {**same, "spp": spp, "progress": progress}
 
 
 def check_output(path: Path, option: str, suffixes: tuple[str, ...] | None = None) -> None:

@@ -22,8 +22,8 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import msgspec
 
-from renderer.scene.files import read_file
 from renderer.scene.model import SceneError
+from renderer.scene.scene_file import read_bytes
 
 MAGIC = b"glTF"
 BOM = b"\xef\xbb\xbf"
@@ -326,13 +326,7 @@ class Document:
 
 def read_document(file: Path, diagnostics: Diagnostics) -> Document:
     """Read a .gltf or .glb file, told apart by content. Raises `SceneError` if it is neither, or broken as a whole."""
-    try:
-        data = read_file(file)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise SceneError(f"{file}: {reason}; give the path of a .gltf, .glb, .obj, .ply or .stl file") from None
-    if not data:
-        raise SceneError(f"{file}: the file is empty; export or download it again")
+    data = read_bytes(file)
     binary = None
     text: bytes | memoryview = data
     if data[:4] == MAGIC:

@@ -12,23 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from renderer.scene.files import read_file
 from renderer.scene.gltf_json import Diagnostics
-from renderer.scene.model import Float32s, Geometry, Instance, Material, Mesh, Scene, SceneError
+from renderer.scene.model import Float32s, Geometry, Instance, Material, Mesh, Scene
 
 NEUTRAL = Material("default", (0.8, 0.8, 0.8, 1.0), 0.0, 1.0, double_sided=True)
-
-
-def read_bytes(file: Path) -> bytes:
-    """The bytes of a file. Raises `SceneError` where it is not there, cannot be read, or is empty."""
-    try:
-        data = read_file(file)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise SceneError(f"{file}: {reason}; give the path of a .gltf, .glb, .obj, .ply or .stl file") from None
-    if not data:
-        raise SceneError(f"{file}: the file is empty; export or download it again")
-    return data
 
 
 def numbers(text: bytes, dtype: Any = np.float64) -> NDArray[Any]:

@@ -28,13 +28,13 @@ from renderer.scene.mesh_files import (
     finished,
     finite_triangles,
     numbers,
-    read_bytes,
     unit_normals,
     with_alpha,
 )
 from renderer.scene.model import Float32s, Geometry, Instance, Mesh, Scene, SceneError
 from renderer.scene.mtl import Library, read_libraries
 from renderer.scene.polygons import triangulate
+from renderer.scene.scene_file import read_bytes
 from renderer.scene.weld import equal_rows
 
 Ints = NDArray[np.int64]

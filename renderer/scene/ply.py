@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renderer.scene.gltf_json import Diagnostics
-from renderer.scene.mesh_files import finite_triangles, lone_scene, numbers, read_bytes, unit_normals, with_alpha
+from renderer.scene.mesh_files import finite_triangles, lone_scene, numbers, unit_normals, with_alpha
 from renderer.scene.model import Float32s, Geometry, Scene, SceneError
 from renderer.scene.polygons import triangulate
+from renderer.scene.scene_file import read_bytes
 
 TYPES = {
     **dict.fromkeys(("char", "int8"), "i1"),

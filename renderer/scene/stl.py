@@ -16,8 +16,9 @@ import numpy as np
 
 from renderer.scene.gltf_json import Diagnostics
 from renderer.scene.lines import Lines, Part
-from renderer.scene.mesh_files import finite_triangles, lone_scene, numbers, read_bytes
+from renderer.scene.mesh_files import finite_triangles, lone_scene, numbers
 from renderer.scene.model import Float32s, Geometry, Scene, SceneError
+from renderer.scene.scene_file import read_bytes
 from renderer.scene.weld import equal_rows
 
 RECORD = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribute", "<u2")])

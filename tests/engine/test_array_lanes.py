@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine import LocalArray, Tensor, TraceError, arange, cond, jit, local_array, open_device, serial, while_loop
+from engine import LocalArray, Tensor, TraceError, arange, cond, jit, local_array, serial, while_loop
 from engine.frontend.eager import eager
+from tests.engine.grouped import opened
 
 DEVICES = [("reference", 4), ("cpu", 16)]
 HERE = r"test_array_lanes\.py:\d+: "
@@ -26,10 +27,7 @@ v = np.array([5, 7, 9], np.int32)
 
 @pytest.fixture(params=DEVICES, ids=lambda p: f"{p[0]}{p[1]}")
 def device(request: pytest.FixtureRequest) -> Any:
-    backend, group = request.param
-    opened = open_device(backend, group=group)
-    yield opened
-    opened.close()
+    yield from opened(*request.param)
 
 
 def same_as_eagerly(function: Callable[..., Any], device: Any, dims: tuple[str, ...] = ()) -> None:

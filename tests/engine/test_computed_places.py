@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine import Tensor, TraceError, arange, cond, group, jit, local_array, open_device, serial, switch, while_loop
+from engine import Tensor, TraceError, arange, cond, group, jit, local_array, serial, switch, while_loop
 from engine.frontend.eager import eager
+from tests.engine.grouped import opened
 
 DEVICES = [("reference", 4), ("cpu", 16)]
 LANES, WIDTH, LONG = 5, 3, 70
@@ -27,10 +28,7 @@ rows = (np.arange(LANES * WIDTH).reshape(LANES, WIDTH) * 5 % 11 - 4).astype(np.i
 
 @pytest.fixture(params=DEVICES, ids=lambda p: f"{p[0]}{p[1]}")
 def device(request: pytest.FixtureRequest) -> Any:
-    backend, group = request.param
-    opened = open_device(backend, group=group)
-    yield opened
-    opened.close()
+    yield from opened(*request.param)
 
 
 def same_as_eagerly(function: Body, device: Any) -> None:

@@ -10,16 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine import Tensor, arange, for_loop, jit, local_array, open_device, serial
+from tests.engine.grouped import opened
 
 DEVICES = [("reference", 1), ("reference", 4), ("cpu", 4), ("cpu", 8), ("cpu", 16)]
 
 
 @pytest.fixture(params=DEVICES, ids=lambda p: f"{p[0]}{p[1]}")
 def device(request: pytest.FixtureRequest) -> Any:
-    backend, group = request.param
-    opened = open_device(backend, group=group)
-    yield opened
-    opened.close()
+    yield from opened(*request.param)
 
 
 def _masks(lanes: int, width: int) -> np.ndarray[Any, Any]:

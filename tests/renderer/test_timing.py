@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from engine import Device, DeviceError, open_device
+from engine import Device
 from renderer.pipeline.session import Session
 from renderer.scene.gltf import load
+from tests.renderer.helpers.backends import opened
 
 SIZE = (128, 96)
 LONG_S = 0.05  # of a frame's work at least: what is put in a queue and not waited for would take far less
@@ -23,12 +24,7 @@ TRIES = 40  # of which one on a processor that is left alone is enough
 
 @pytest.fixture(scope="module", params=["cpu", "opengl", "opencl"])
 def device(request: pytest.FixtureRequest) -> Iterator[Device]:
-    try:
-        opened = open_device(request.param)
-    except DeviceError as error:
-        pytest.skip(str(error))
-    yield opened
-    opened.close()
+    yield from opened(request.param)
 
 
 def least_kernel_ms(session: Session) -> float:

@@ -26,7 +26,7 @@ from engine.compiler.emit.cstyle_walk import tile_of, walk
 from engine.compiler.emit.dialect import Dialect, register
 from engine.compiler.emit.llvm import dim_names
 from engine.compiler.emit.llvm_address import addresses
-from engine.compiler.kernel import Block, BranchItem, Kernel, LoopItem, SerialItem
+from engine.compiler.kernel import Block, BranchItem, Kernel, LoopItem, SerialItem, visit
 from engine.compiler.print import shape_text
 from engine.compiler.target import Target
 from engine.frontend.trace import line_of
@@ -174,14 +174,7 @@ class Emitter:
             if straight:
                 self.memory.ahead = self.memory.rows(run)
             for item in run:
-                if isinstance(item, LoopItem):
-                    self.loop(item)
-                elif isinstance(item, BranchItem):
-                    self.branch(item)
-                elif isinstance(item, SerialItem):
-                    self.serial(item)
-                else:
-                    self.value(item)
+                visit(item, self)
         self.memory.texels.pop()
 
     def value(self, node: UOp) -> None:

@@ -24,7 +24,7 @@ from engine.compiler.emit.llvm_memory import Memory
 from engine.compiler.emit.llvm_ops import Operations, literal, memory_type, scalar_type, suffix, vector
 from engine.compiler.emit.llvm_print import comments, debug_print, prints_of
 from engine.compiler.emit.llvm_walk import emit_walk
-from engine.compiler.kernel import Block, BranchItem, Item, Kernel, LoopItem, SerialItem
+from engine.compiler.kernel import Block, BranchItem, Item, Kernel, LoopItem, SerialItem, visit
 from engine.compiler.uniform import Uniformity, captured
 from engine.graph.dtypes import ArrayType, DType, int32
 from engine.graph.uop import ELEMENTWISE, Op, UOp
@@ -201,14 +201,7 @@ class Emitter:
     def block(self, block: Block) -> None:
         """The items of a block, in order."""
         for item in block.items:
-            if isinstance(item, LoopItem):
-                self.loop(item)
-            elif isinstance(item, BranchItem):
-                self.branch(item)
-            elif isinstance(item, SerialItem):
-                self.serial(item)
-            else:
-                self.value(item)
+            visit(item, self)
 
     def value(self, node: UOp) -> None:
         """One operation."""

@@ -18,13 +18,18 @@ BACKENDS = ("cpu", "reference", "opencl", "opengl")
 
 @pytest.fixture(scope="module", params=BACKENDS)
 def device(request: pytest.FixtureRequest) -> Iterator[Device]:
-    """Each in turn; tests of those that are not here skip."""
+    """Each in turn."""
+    yield from opened(request.param)
+
+
+def opened(backend: str) -> Iterator[Device]:
+    """A backend's device, closed in the end; where it is not here the test skips."""
     try:
-        opened = open_device(request.param)
+        device = open_device(backend)
     except DeviceError as error:
         pytest.skip(str(error))
-    yield opened
-    opened.close()
+    yield device
+    device.close()
 
 
 def picture(scene: Scene, device: Device, size: tuple[int, int], *, frames: int = 1, **options: Any) -> NDArray[np.float64]:
